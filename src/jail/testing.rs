@@ -30,7 +30,7 @@ use crate::{
     },
 };
 
-/// What happens just before the n-th question is answered: lets a test play the attacker.
+/// Runs just before the n-th question is answered, so that a test can act as the attacker.
 type Interference = Box<dyn FnMut(usize, &Question) -> Option<Refusal> + Send>;
 
 /// Resolves like the supervisor: parent beneath the root, leaf left to the worker.
@@ -101,7 +101,7 @@ impl TestBroker {
         })
     }
 
-    /// Every one is new: nobody else wants any.
+    /// Grants a new lease every time, because no other client exists.
     fn lease(&self) -> Arc<Lease> {
         let id = self.next_lease.fetch_add(1, Ordering::Relaxed);
         self.leased.lock().unwrap().push(id);
@@ -150,7 +150,7 @@ pub(crate) struct TestJailOptions {
     pub(crate) durable: bool,
     pub(crate) wire: WireVersion,
     pub(crate) trash: Trash,
-    /// How the worker's part opens; the broker here always asks the kernel.
+    /// How the worker's side resolves names. The test broker always uses the kernel.
     pub(crate) resolver: Resolver,
 }
 
@@ -317,7 +317,7 @@ impl TestJail {
     }
 }
 
-/// Threads of its own for each invitation.
+/// Starts new threads for each invitation.
 #[derive(Debug)]
 pub(crate) struct TestHelpers(pub(crate) usize);
 

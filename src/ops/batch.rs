@@ -15,9 +15,9 @@ use crate::{
 
 /// An entry of `paths`: a path, or an object that names one.
 pub(super) trait PathEntry: DeserializeOwned + JsonSchema + 'static {
-    /// An object, for who sends something else.
+    /// An example of an object, for the error about an entry of another kind.
     const EXAMPLE: &'static str;
-    /// What its name is opened for.
+    /// The intent that the name of an entry is opened with.
     const INTENT: Intent;
 
     fn from_path(path: String) -> Self;
@@ -26,16 +26,16 @@ pub(super) trait PathEntry: DeserializeOwned + JsonSchema + 'static {
     fn path_fields(&self) -> (Option<&str>, Option<&str>);
 }
 
-/// What became of an entry.
+/// The result of an entry.
 #[derive(Debug)]
 pub(super) struct PathResult<T> {
-    /// Canonical; as sent when the entry failed.
+    /// The canonical path; the path as sent if the entry failed.
     pub(super) path: String,
     pub(super) path_bytes: Option<String>,
     pub(super) outcome: Result<T>,
 }
 
-/// The first message's worth: holding more parents than one step uses would only cost descriptors.
+/// The questions of the first message. More would only hold descriptors of parents before they are used.
 pub(super) fn questions<E: PathEntry>(jail: &Jail, paths: &[Value], base_dir: Option<&RawPath>) -> Vec<Question> {
     let mut together = QuestionBatch::default();
     paths
@@ -56,8 +56,8 @@ pub(super) fn check_entry_count(call: &Call, paths: &[Value]) -> Result<()> {
     Ok(())
 }
 
-/// `plan` says what an entry wants, before its name is looked at; `each` does it to the opened name. Bounded by
-/// `check_entry_count`, which comes first. Only the end of the call's time fails all.
+/// `plan` parses an entry before its name is opened; `each` handles the opened name. Call `check_entry_count` first, which
+/// bounds the number of entries. Only the deadline of the call makes all entries fail.
 pub(super) fn run<E: PathEntry, P, T>(
     jail: &Jail,
     call: &mut Call,
@@ -67,7 +67,7 @@ pub(super) fn run<E: PathEntry, P, T>(
     mut each: impl FnMut(&mut Call, JailEntry, P, usize) -> Result<T>,
 ) -> Result<Vec<PathResult<T>>> {
     let total = paths.len();
-    // The entries that are left, this one included.
+    // Passes the number of entries that are left, including this one.
     let mut each = |call: &mut Call, entry, plan, index: usize| each(call, entry, plan, total - index);
     let mut results = Vec::with_capacity(paths.len());
     let mut together = QuestionBatch::default();
@@ -85,7 +85,7 @@ pub(super) fn run<E: PathEntry, P, T>(
     Ok(results)
 }
 
-/// One entry, as far as it can be understood without the disk.
+/// One entry, parsed as far as possible without the disk.
 struct PreparedEntry<P> {
     /// The path as sent, for a failed result.
     sent: Option<RawPath>,
@@ -114,7 +114,7 @@ impl<P> PreparedEntry<P> {
         Self { sent, plan }
     }
 
-    /// One that asks nothing joins any message.
+    /// An entry without a question joins any message.
     fn joins_message(&self, jail: &Jail, intent: Intent, together: &mut QuestionBatch) -> bool {
         match &self.plan {
             Ok((_, name)) => together.admit(jail, &name.question(intent)),
@@ -134,7 +134,7 @@ fn decode_entry<E: PathEntry>(call: &mut Call, value: Value, index: usize) -> Re
     }
 }
 
-/// The name in an entry that may be malformed otherwise.
+/// The path of an entry that may be malformed otherwise.
 fn path_as_sent(value: &Value) -> Option<RawPath> {
     let text = |field| value.get(field).and_then(Value::as_str);
     match value {
@@ -143,7 +143,7 @@ fn path_as_sent(value: &Value) -> Option<RawPath> {
     }
 }
 
-/// Entries that are asked about together, then opened and dealt with one after the other.
+/// Asks the questions of several entries in one message, then opens and handles the entries one after the other.
 fn run_chunk<P, T>(
     jail: &Jail,
     call: &mut Call,
@@ -164,7 +164,7 @@ fn run_chunk<P, T>(
         });
         let ((path, path_bytes), outcome) = match outcome {
             Ok((name, done)) => (encode_path(jail, &name.path), Ok(done)),
-            // The time of the call is up, not this entry's fault.
+            // The deadline of the call has passed, so the call fails and not only this entry.
             Err(error) if error.code == Code::Deadline => return Err(error),
             Err(error) => (sent.map_or_else(Default::default, |sent| encode_name(sent.as_bytes())), Err(error)),
         };

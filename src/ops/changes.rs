@@ -72,7 +72,7 @@ pub(super) struct EntryRun<P> {
 
 /// A function that changes something: how one entry of its batches becomes a plan. `run` decides when the plan is executed.
 pub(super) trait Operation {
-    /// What an entry wants, as far as it can be told without the disk.
+    /// An entry, checked as far as possible without the disk.
     type Parameters;
     type Output: outcomes::AuditedChange;
 
@@ -167,7 +167,7 @@ pub(super) fn required_path(name: &str, text: Option<&str>, bytes: Option<&str>)
         .ok_or_else(|| Error::bad_input(format!("{name}: missing; expected a path, for example \"src/main.rs\"")))
 }
 
-/// Whether an entry is dry. `false` in a dry call is a contradiction (C210).
+/// True if an entry is a dry run. `false` in an entry of a dry call is a contradiction (C210).
 pub(super) fn resolve_dry_run(call: Option<bool>, entry: Option<bool>, position: EntryPosition) -> Result<bool> {
     match (call, entry) {
         (Some(true), Some(false)) => Err(Error::bad_input(format!(
@@ -408,7 +408,7 @@ impl<P> EntryRun<P> {
         if is_stale { versions::stale_error(&self.names[0].0.sent, None) } else { error }
     }
 
-    /// Whether the folder of the n-th name does not exist or may not be searched; the two cannot be distinguished.
+    /// True if the folder of the n-th name does not exist or may not be searched; the two cannot be distinguished.
     pub(super) fn is_parent_missing(&self, index: usize) -> bool {
         matches!(self.answers[index], Some(Err(Refusal::NotFound)))
     }

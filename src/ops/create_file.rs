@@ -28,7 +28,7 @@ use crate::{
 
 const DEFAULT_MODE: u32 = 0o644;
 
-/// What an entry wants, checked as far as its text goes.
+/// An entry, checked as far as possible without the disk.
 struct CreateParameters {
     content: Vec<u8>,
     mode: Option<u32>,
@@ -202,11 +202,12 @@ impl CreateOperation<'_> {
         planning: &mut Planning,
     ) -> Result<PlannedChange<CreateOutput>> {
         let (jail, content) = (self.jail, &parameters.content);
-        // Only an earlier entry of this batch writes it: a dry run goes on from there, an atomic batch refuses.
+        // If only an earlier entry of this batch creates the file, there is nothing to open: a dry run continues without it,
+        // an atomic batch refuses.
         let old = if claim.is_only_foreseen() { None } else { Some(claim.open_content(jail)?) };
         let read = old.as_ref().map(JailFile::stat).or(claim.stat()).copied();
         let read = read.ok_or_else(|| Error::not_found(&claim.name().sent))?;
-        // The version was that of the claim. What was written since then must not be replaced.
+        // The version was checked for the claim. A write since then must not be lost.
         if is_versioned && claim.stat().is_some_and(|claimed| !claimed.is_unchanged(&read)) {
             return Err(Error::busy(&claim.name().sent));
         }
@@ -293,8 +294,7 @@ fn check_names_file(name: &Located) -> Result<()> {
         return Ok(());
     }
     Err(Error::bad_input(format!(
-        "{0}: ends with a slash, so it names a folder and no file; name the file itself, for example {0}notes.md, or make a \
-         folder with coder::mkdir",
+        "{0}: ends with a slash, so it names a folder and no file; name the file itself, for example {0}notes.md",
         name.sent
     )))
 }

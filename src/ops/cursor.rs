@@ -1,26 +1,27 @@
-//! Where a reply ended, as a text that only goes back into the same request. Pure.
+//! Cursors: texts that continue a reply and are only valid for the same request. Pure.
 //!
-//! Holds the path of the last thing that was shown, and nothing else that the caller has not seen. A made-up one only
-//! says from where on to look.
+//! A cursor contains the last path that was shown and nothing that the caller has not seen. A forged cursor only changes
+//! where the search starts.
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD as BASE64};
 use serde::Serialize;
 
 use crate::wire::{Error, Result};
 
-/// Bytes of the request's mark in front of the rest.
+/// Bytes of the fingerprint at the beginning of a cursor.
 const FINGERPRINT_BYTES: usize = 8;
 
-/// What two requests have to agree in for one to continue the other.
+/// The part of a request that must be the same for another request to continue its reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct RequestFingerprint([u8; FINGERPRINT_BYTES]);
 
 impl RequestFingerprint {
-    /// `request` without what may differ: its cursor, and how much of an answer it wants.
+    /// Pass `request` without the fields that may differ: its cursor, and the size of the reply.
     pub(super) fn of(function: &str, request: &impl Serialize) -> Self {
         let mut hash = blake3::Hasher::new();
         hash.update(function.as_bytes());
-        // Plain structs always serialise; if one did not, its cursors would fit every request, and do no harm.
+        // Plain structs always serialise. Otherwise the cursor would be valid for every request of the function, which does
+        // no harm.
         hash.update(&serde_json::to_vec(request).unwrap_or_default());
         let mut mark = [0; FINGERPRINT_BYTES];
         mark.copy_from_slice(&hash.finalize().as_bytes()[..FINGERPRINT_BYTES]);

@@ -7,10 +7,10 @@ use crate::{jail::EntryStat, sys::fs::FileKind, wire::types::list_folder::EntryK
 const PASS_BYTES: usize = 24 << 20;
 /// Offsets into the arena of the names are u32.
 const MAX_PASS_BYTES: usize = u32::MAX as usize / 2;
-/// What the longest name takes in the arena and its index.
+/// Bytes that the longest name needs in the arena and its index.
 const MAX_ENTRY_BYTES: u64 = 255 + 2 + 4;
 
-/// What the stat of an entry found.
+/// The metadata of an entry.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct EntryMetadata {
     pub(super) kind: EntryKind,

@@ -41,18 +41,18 @@ use crate::{
     },
 };
 
-/// What a function of the wire does. The types are `wire::types`'; this is their behaviour.
+/// The behaviour of a function of the wire. Its types are in `wire::types`.
 pub trait Handler: Function {
     /// The questions that `run` will certainly ask first, so that the worker can put those of all waiting calls
     /// into one message. Paths that are refused lexically contribute none.
     fn questions(jail: &Jail, request: &Self::Request) -> Vec<Question>;
 
-    /// Whether this request may take long; only where the answer is not the same for all.
+    /// Whether this request may take long, for functions of which only some requests do.
     fn cost(_: &Self::Request) -> Cost {
         Self::COST
     }
 
-    /// Whether this request may change something, so that the audit gets the outcome of each entry.
+    /// True if this request may change something, so that the audit gets the outcome of each entry.
     fn may_change(_: &Self::Request) -> bool {
         Self::CLASS == FunctionClass::Write
     }

@@ -2,7 +2,7 @@
 
 use crate::wire::{Error, Result};
 
-/// 1 to 4 octal digits up to 0777. Setuid, setgid and sticky are nobody's to give.
+/// Parses 1 to 4 octal digits up to 0777. No request can set setuid, setgid or sticky.
 pub(super) fn parse(field: &str, text: &str) -> Result<u32> {
     let digits = (1..=4).contains(&text.len()) && text.bytes().all(|digit| (b'0'..=b'7').contains(&digit));
     let mode = u32::from_str_radix(text, 8).ok().filter(|mode| digits && *mode <= 0o777);

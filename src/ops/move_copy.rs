@@ -1,4 +1,4 @@
-//! What `coder::move` and `coder::copy` have in common: two names in each entry, which thing may replace which, and the copy of a
+//! Shared parts of `coder::move` and `coder::copy`: two names in each entry, which kind may replace which, and the copy of a
 //! file's content. Runs in the worker. Trusts claims; changes no name.
 
 use super::changes::required_path;
@@ -63,7 +63,7 @@ pub(super) fn open_replaced(jail: &Jail, to: &Claim) -> Result<Option<JailFile>>
     }
 }
 
-/// What may lie at the destination. `source` is what is to be put there.
+/// Checks whether an entry of the kind `source` may be put at the destination.
 pub(super) fn check_destination(
     call: &Call,
     source: FileKind,

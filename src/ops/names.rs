@@ -15,7 +15,7 @@ pub(super) fn decode_path(path: Option<&str>, path_bytes: Option<&str>) -> Resul
     decode_path_field("path", path, path_bytes)
 }
 
-/// The same for a name in another field.
+/// Like `decode_path`, for another field.
 pub(super) fn decode_path_field(field: &str, text: Option<&str>, bytes: Option<&str>) -> Result<Option<RawPath>> {
     match (text, bytes) {
         (Some(_), Some(_)) => Err(Error::bad_input(format!("give {field} or {field}_bytes, not both"))),
@@ -37,7 +37,7 @@ pub(super) fn encode_name(bytes: &[u8]) -> (String, Option<String>) {
     }
 }
 
-/// The canonical absolute path, the same way; relative to its root where the wire has no other.
+/// Like `encode_name`, for the canonical absolute path; relative to its root in a wire that has no other paths.
 pub(super) fn encode_path(jail: &Jail, path: &JailPath) -> (String, Option<String>) {
     if jail.settings().wire == WireVersion::V02 {
         return encode_name(if path.is_root() { b"." } else { path.rel() });

@@ -63,10 +63,10 @@ pub fn refused_outcomes(sent: Vec<SentEntry>, code: Code) -> Vec<EntryOutcome> {
     sent.into_iter().map(refuse).collect()
 }
 
-/// What an entry that succeeded has done, or in a dry run would have.
+/// The effect of an entry that succeeded, or the effect that it would have without a dry run.
 pub(super) trait AuditedChange {
-    /// Whether the entry changed anything, and the known effect. `matched` is the `if_match` of the entry, which was the etag of
-    /// the file.
+    /// Returns whether the entry changed anything, and the known effect. `matched` is the `if_match` of the entry, which was
+    /// the etag of the file.
     fn effect(&self, dry_run: bool, matched: Option<String>) -> (bool, Effect);
 }
 

@@ -5,16 +5,16 @@ use crate::{
     wire::{Error, Result},
 };
 
-/// What becomes of content whose every line begins with a rising number and `→`.
+/// How to handle content in which every line begins with a rising number and `→`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Pasted {
-    /// It is written as sent, and a warning says so.
+    /// Write it as sent, with a warning.
     Warn,
-    /// C210.
+    /// Refuse it (C210).
     Refuse,
-    /// The numbers are left out.
+    /// Write it without the numbers.
     Strip,
-    /// It is written as sent, because the caller said that it is meant so.
+    /// Write it as sent, because the caller set `verbatim`.
     Keep,
 }
 

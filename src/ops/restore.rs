@@ -153,7 +153,7 @@ fn decode_restore_entry(
         .map_err(|error| (sent, error))
 }
 
-/// As for a move: a folder takes the place of an empty folder, a file that of a file.
+/// Like a move: a folder can only replace an empty folder, a file only a file.
 fn check_destination(kind: FileKind, there: &Claim, call: &Call) -> Result<()> {
     let sent = &there.name().sent;
     let Some(stat) = there.stat() else { return Ok(()) };

@@ -1,5 +1,5 @@
-//! Where find and search look: what the entries of `paths` mean. A glob, a folder or a file; an entry that is there as it
-//! stands is never read as anything else.
+//! The scope of find and search: resolves the entries of `paths` to files, folders and globs. A path without `*` and `?` that
+//! exists as it is written is never read as a glob or a list.
 
 use globset::GlobSet;
 
@@ -13,22 +13,22 @@ use crate::{
     wire::{Code, Error, Result},
 };
 
-/// One place to look at.
+/// One file or folder to search.
 #[derive(Debug)]
 pub(super) struct ScopeTarget {
     pub(super) name: Located,
     pub(super) kind: TargetKind,
-    /// Which entry of the request named it first.
+    /// Index of the first entry of the request that named it.
     pub(super) entry: usize,
-    /// Of the first one: it is still open. Many cannot be held open.
+    /// Only the first target stays open; one descriptor per target would exhaust the limit.
     opened: Option<JailEntry>,
 }
 
 #[derive(Debug)]
 pub(super) enum TargetKind {
-    /// Itself, whatever it is called.
+    /// The file itself, whatever its name.
     File,
-    /// All below it, or what the globs say.
+    /// Everything below the folder, or the paths that match the globs.
     Folder(Option<FolderGlobs>),
 }
 
@@ -41,9 +41,9 @@ pub(super) struct FolderGlobs {
 
 #[derive(Debug, Default)]
 pub(super) struct ResolvedScope {
-    /// Each folder once.
+    /// Each folder only once.
     pub(super) targets: Vec<ScopeTarget>,
-    /// Entries that are not there, as sent.
+    /// Entries that do not exist, as sent.
     pub(super) missing: Vec<String>,
 }
 
@@ -58,7 +58,7 @@ impl FolderGlobs {
         globs::matches(&self.set, below)
     }
 
-    /// Levels below the folder that a hit can have; None if there is no end to it.
+    /// How many levels below the folder a hit can be; `None` if there is no limit.
     pub(super) fn max_depth(&self) -> Option<u32> {
         let depth = |text: &String| {
             let is_open = text.contains("**") || text.contains(['{', '[', '\\']);
@@ -67,14 +67,14 @@ impl FolderGlobs {
         self.texts.iter().map(depth).try_fold(0, |deepest, depth| Some(deepest.max(depth?)))
     }
 
-    /// Folder names that a glob spells out: who names a folder wants to look into it.
+    /// Folder names that a glob contains literally: a caller that names a folder wants to see what is in it.
     pub(super) fn named_folders(&self) -> Vec<Vec<u8>> {
         let names = self.texts.iter().flat_map(|text| text.split('/').rev().skip(1));
         names.filter(|name| first_glob(name).is_none()).map(|name| name.as_bytes().to_vec()).collect()
     }
 }
 
-/// What an entry of `paths` can be before the disk is asked.
+/// The form of an entry of `paths`, as far as its text shows it.
 enum ScopePathForm {
     Plain,
     Glob { base: String, glob: String },
@@ -116,7 +116,7 @@ impl ScopePath {
     }
 }
 
-/// Finds out what is meant. C211 if nothing of it is there.
+/// Resolves the entries. C211 if none of them exists.
 pub(super) fn resolve(
     jail: &Jail,
     call: &mut Call,
@@ -152,7 +152,7 @@ struct OpenedPath {
     name: Located,
     entry: usize,
     opened: JailEntry,
-    /// None: all below, or the file itself.
+    /// `None` for everything below a folder, or for a file itself.
     glob: Option<String>,
 }
 
@@ -175,7 +175,7 @@ impl ScopeResolver<'_> {
             }
             return Ok(());
         }
-        // A list that holds a glob looks like one large glob.
+        // A list that contains a glob looks like one long glob, so its parts are tried first.
         let may_be_list = raw.display().contains(['*', '?']) && split_outside_braces(raw.display()).len() > 1;
         if may_be_list && self.add_list_parts(entry, raw)? {
             return Ok(());
@@ -201,12 +201,12 @@ impl ScopeResolver<'_> {
         self.found.push((ScopeTarget { name, kind, entry, opened }, glob.map(|glob| vec![glob])));
     }
 
-    /// None if it is not there.
+    /// `None` if it does not exist.
     fn open_entry(&mut self, entry: usize, raw: &RawPath) -> Result<Option<OpenedPath>> {
-        // Bytes that are no text are no glob either.
+        // Bytes that are not text are not a glob either.
         let form = std::str::from_utf8(raw.as_bytes()).map_or(ScopePathForm::Plain, parse_form);
         let ScopePathForm::Glob { base, glob } = form else { return self.open_plain(entry, raw) };
-        // Nobody calls a file `*.rs`, but some call one `[id].ts`.
+        // A file is hardly ever named `*.rs`, but some are named `[id].ts`.
         if !raw.display().contains(['*', '?'])
             && let Some(place) = self.open_plain(entry, raw)?
         {
@@ -218,7 +218,7 @@ impl ScopeResolver<'_> {
         let Some(place) = self.open_plain(entry, &RawPath::text(base))? else { return Ok(None) };
         match place.opened.kind() {
             FileKind::Dir => Ok(Some(OpenedPath { glob: Some(glob), ..place })),
-            // Not followed, and not the same as missing.
+            // A link is not followed: the error for it differs from that for a missing path.
             FileKind::Symlink => place.opened.check_dir(self.jail, self.call).map(|()| None),
             _ => Ok(None),
         }
@@ -261,7 +261,7 @@ impl ScopeResolver<'_> {
         let mut count = 0;
         for text in texts {
             self.call.checkpoint()?;
-            // An error, too, means no more than that: it is a part of a text that was only guessed to be a list.
+            // An error also means only that this part does not exist: the text was only guessed to be a list.
             count += usize::from(matches!(self.open_entry(entry, &RawPath::text(*text)), Ok(Some(_))));
         }
         Ok(count)

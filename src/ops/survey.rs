@@ -1,5 +1,5 @@
-//! What only reading a whole file can tell: its lines, whether it is UTF-8, and the hash of its bytes. Runs in the worker. Trusts
-//! nothing in the file. Keeps no content.
+//! Properties that need the whole content of a file: its lines, whether it is UTF-8, and the hash of its bytes. Runs in the
+//! worker. Trusts nothing in the file. Keeps no content.
 
 use crate::{
     jail::{Call, JailFile, ReadControl},
@@ -16,10 +16,10 @@ pub(super) struct Survey {
     decoder: Decoder,
 }
 
-/// What is known after the last chunk.
+/// The result after the last chunk.
 #[derive(Debug)]
 pub(super) struct Surveyed {
-    /// `bytes` are those of the file, everything else is about its text.
+    /// `bytes` counts the bytes of the file; the other totals are about its text.
     pub(super) totals: Totals,
     pub(super) etag: String,
 }
@@ -62,8 +62,8 @@ pub(super) fn survey(file: &JailFile, call: &Call) -> Result<Surveyed> {
     read_to(file, call, u64::MAX).map(|(surveyed, _)| surveyed)
 }
 
-/// The same for a file that nobody asked to be read whole. None if it has more than `most` bytes, whatever size it reports: some files
-/// have no end.
+/// Like `survey`, for a file that the caller did not ask to read whole. `None` if it has more than `most` bytes, whatever
+/// size it reports, because some files have no end.
 pub(super) fn survey_within(file: &JailFile, call: &Call, most: u64) -> Result<Option<Surveyed>> {
     read_to(file, call, most.saturating_add(1)).map(|(surveyed, ended)| ended.then_some(surveyed))
 }

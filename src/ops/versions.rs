@@ -51,7 +51,7 @@ fn stat_hash(stat: &FileStat) -> String {
     format!("{STAT_PREFIX}{}", hash.finish())
 }
 
-/// Whether the open file, all of whose content is `etag`, has the version that a caller means.
+/// True if the open file, whose whole content has the hash `etag`, has the version that the caller means.
 pub(super) fn is_version(wanted: &str, file: &JailFile, etag: &str) -> bool {
     if is_stat_version(wanted) { stat_hash(file.stat()) == wanted } else { wanted == etag }
 }
@@ -77,7 +77,7 @@ pub(super) fn etag_of_claim(jail: &Jail, call: &Call, claim: &Claim) -> Result<S
     }
 }
 
-/// C219 unless the file that is there has this version. What lies there and has no content has no version either: C210.
+/// C219 unless the existing file has this version. C210 if it has no content and so no version.
 pub(super) fn check_if_match(jail: &Jail, call: &Call, claim: &Claim, if_match: Option<&str>) -> Result<()> {
     let Some(wanted) = if_match else { return Ok(()) };
     let sent = &claim.name().sent;

@@ -46,41 +46,41 @@ use crate::{
     terms::Code,
 };
 
-/// Pause after a failed accept (EMFILE, say), so that the loop does not spin.
+/// Pause after a failed accept (for example EMFILE), so that the loop does not spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-/// Connections that are accepted before sessions get the event loop again. Enough that a flood is refused faster than it
-/// connects, and over in less time than the start of a worker.
+/// Connections that the loop accepts before sessions run again. A flood of connections is refused faster than it grows, and a
+/// burst takes less time than the start of a worker.
 const ACCEPT_BURST: usize = 64;
 
 const TOO_MANY_WAIT_TEXT: &str = "too many connections wait for a worker; try again later";
 
-/// A peer that may be served, has one of its uid's places and waits for its turn.
+/// A peer that the policy serves. It counts towards the connection limit of its uid and waits for its turn.
 struct AdmittedConnection {
     connection: OwnedFd,
     client: ClientConnection,
     policy_in_force: Rc<PolicyInForce>,
-    /// Of the profile, in `offer`.
+    /// Index of the profile in `policy_in_force`.
     profile_index: usize,
     /// Closed without a turn if the queue is full and another uid displaces this connection.
     turn: oneshot::Receiver<Turn>,
     _quota_share: QuotaShare,
 }
 
-/// What is left in the listening queue after a burst.
+/// State of the listening queue after a burst.
 enum ListenQueue {
     Empty,
     MayHaveMore,
 }
 
 pub(super) struct Service {
-    /// What the next connection gets.
+    /// The policy for new connections. A reload replaces it.
     policy_in_force: RefCell<Rc<PolicyInForce>>,
     pub(super) leases: Arc<Leases>,
     audit: Arc<AuditWriter>,
-    /// Connections.
+    /// Open connections, by uid.
     connection_quota: Arc<UidQuota>,
     turns: Turns,
-    /// Memory for long lines.
+    /// Memory for long lines, by uid.
     reservation_quota: Arc<UidQuota>,
     next_id: Cell<u64>,
     reaper: Rc<Reaper>,
@@ -90,11 +90,11 @@ pub(super) struct Service {
     notifier: Notifier,
 }
 
-/// One thread for everything, and all workers are its children: the parent-death signal belongs to it.
+/// Runs the event loop and starts all workers on this thread, which their parent-death signals are bound to.
 pub fn run(prepared: PreparedService, source: ClientSource, notifier: Notifier) -> Result<(), SupervisorError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(io_failure)?;
     LocalSet::new().block_on(&runtime, async {
-        // A task of its own: what `block_on` itself waits for is polled at every wake-up of every session.
+        // The service runs as its own task: `block_on` polls its own future at every wake-up of any session.
         let served = tokio::task::spawn_local(serve_source(prepared, source, notifier)).await;
         served.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
     })
@@ -131,10 +131,10 @@ async fn serve_source(
             Ok(())
         }
         ClientSource::Listener { listener, location: place, owns_socket: own } => {
-            // First of all: until it is taken, a signal ends the service at once.
+            // Before anything else: until the handlers are registered, a signal ends the process at once.
             let signals = Signals::register().map_err(io_failure)?;
             service.prove(&reloader).await?;
-            // What many use may not wait for a reader of the log or for the audit's disk.
+            // A separate thread writes the log and the audit, so that slow readers and disks do not block the event loop.
             log.start_writer()
                 .and_then(|()| service.audit.start_writer())
                 .map_err(|error| SupervisorError::Failed(format!("a thread for the log: {error}")))?;
@@ -222,7 +222,7 @@ impl Service {
         }
         reloading.abort();
         if own {
-            // While we listen no successor takes the name, so it is ours that goes. It may lie where we may not remove it.
+            // This still removes the own socket: no service replaces one that listens. Fails if the folder is not writable.
             let _ = host::remove(&place.folder, &place.name);
         }
         drop(listener);
@@ -269,7 +269,7 @@ impl Service {
         self.orders.send_modify(|orders| orders.is_draining = true);
         self.current_policy().close();
         let all = async { while sessions.join_next().await.is_some() {} };
-        // Every session ends by itself within its grace and the time to reap; this only bounds a bug.
+        // Every session ends by itself after a drain and `REAP_TIMEOUT`. This timeout is for one that a bug keeps alive.
         let mut all = std::pin::pin!(tokio::time::timeout(serve::DRAIN_GRACE * 2, all));
         let mut heartbeat = self.notifier.start_heartbeat();
         loop {
@@ -280,7 +280,7 @@ impl Service {
         }
     }
 
-    /// At every SIGHUP, one after the other.
+    /// Reloads at every SIGHUP, one reload after the other.
     async fn reload_on_signal(self: Rc<Self>, mut hang_up: Signal, mut reloader: Reloader) {
         while hang_up.recv().await.is_some() {
             self.notifier.send_reloading().await;
@@ -289,7 +289,7 @@ impl Service {
         }
     }
 
-    /// What has become of it, for the manager.
+    /// Reloads the policy and the audit. Returns the status text for the service manager.
     async fn reload(&self, reloader: &mut Reloader) -> String {
         let audit = self.audit.clone();
         if let Err(reason) = run_blocking(move || audit.reopen()).await.flatten() {
@@ -314,7 +314,7 @@ impl Service {
         }
     }
 
-    /// New connections get the offer, those that are there its limits.
+    /// Applies a new policy: new connections are served by it, existing ones get only its limits.
     fn put_in_force(&self, offer: PolicyInForce) {
         let limits = Rc::new(offer.limits.clone());
         offer.refill();
@@ -404,7 +404,7 @@ impl Service {
             }
         };
         drop(turn);
-        // The worker blocks on it. What an inetd hands over, or accept on macOS returns, may be non-blocking.
+        // The worker makes blocking calls on it, and a connection from inetd or from accept on macOS may be non-blocking.
         if let Err(errno) = socket::set_nonblocking(&connection, false) {
             return self.audit.record_refused(&about, Code::Io, &errno.to_string());
         }
@@ -438,7 +438,7 @@ impl Service {
         let (id, serves) = (about.id, report.is_none());
         let hung_up = self.hang_up_notifier(id, connection.as_fd());
         let mut orders = self.orders.subscribe();
-        // The service may have been told to stop, or have got new limits, while this connection waited for its worker.
+        // The service may have begun to stop, or its limits may have changed, while this connection waited for its worker.
         orders.mark_changed();
         let mut session = WorkerSession {
             served: Arc::new(ServedConnection {
@@ -469,7 +469,7 @@ impl Service {
         let service = self.clone();
         tokio::task::spawn_local(async move {
             while let Ok(mut ready) = service.hang_ups.readable().await {
-                // Until there are no more: the loop is woken by the next one, not by those that are left.
+                // Takes all events: the loop wakes for the next event, not for those that are left.
                 while let Ok(gone) = service.hang_ups.get_ref().take()
                     && !gone.is_empty()
                 {
@@ -484,8 +484,8 @@ impl Service {
         });
     }
 
-    /// Out of descriptors: with the spare one given up, the first client in the queue is taken off it and told. Otherwise
-    /// the same client would wake us for ever.
+    /// When no descriptor is left: the caller has closed the spare one, so this accepts the first client in the queue and
+    /// refuses it. Otherwise that client would keep the listening socket readable and wake the loop for ever.
     fn refuse_next_connection(&self, listener: &std::os::unix::net::UnixListener) {
         let Ok((stream, _)) = listener.accept() else { return };
         let Ok(peer) = ConnectedPeer::read_uid_and_pid(stream.as_fd()) else { return };

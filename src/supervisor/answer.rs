@@ -28,7 +28,7 @@ use crate::{
 /// Most names at the top of a root that `may_need_recovery` reads.
 const MAX_NAMES_READ: usize = 10_000;
 
-/// What the questions of one profile are answered from.
+/// The roots and rules of one profile, which the answers to questions are made from.
 pub struct ServedProfile {
     pub roots: Vec<(Root, Arc<OwnedFd>)>,
     pub denied: Denied,
@@ -67,7 +67,7 @@ impl ServedProfile {
         self.roots.iter().map(|(root, _)| root.path.to_string_lossy().into_owned()).collect()
     }
 
-    /// Whether a writable root may hold journals of running or killed workers. Also true if not all names could be read: an
+    /// True if a writable root may hold journals of running or killed workers. Also true if not all names could be read: an
     /// unnecessary recovery costs only the start of a worker.
     pub fn may_need_recovery(&self) -> bool {
         self.roots.iter().any(|(root, fd)| root.mode == Mode::Rw && self.may_have_journals(root, fd))
@@ -102,7 +102,7 @@ impl ServedProfile {
         is_own.then(|| absolute_path(root, path))
     }
 
-    /// Whether any of these changes has to wait until its name is settled.
+    /// True if any of these changes has to wait until its name is settled.
     pub fn must_wait_for_recovery(&self, asked: &[ChannelQuestion], unsettled: &UnsettledNames) -> bool {
         asked.iter().map(|one| &one.question).any(|question| {
             let root = self.roots.get(usize::from(question.root));

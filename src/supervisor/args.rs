@@ -20,7 +20,7 @@ pub struct SupervisorArgs {
     pub symlinks: Option<Symlinks>,
     pub trash: bool,
     pub socket: Option<PathBuf>,
-    /// As given: a file, or `off`.
+    /// The option as written: a file, or `off`.
     pub audit: Option<OsString>,
     pub mode: RunMode,
 }

@@ -32,13 +32,13 @@ use crate::{
     },
 };
 
-/// How long after its deadline a call may still be running.
+/// Time after its deadline in which a call may still be running.
 const DEADLINE_GRACE: Duration = Duration::from_secs(5);
-/// A healthy worker answers a ping at once, whatever it does.
+/// Timeout for a ping. A healthy worker answers at once, whatever it is doing.
 const PONG_TIMEOUT: Duration = Duration::from_secs(2);
-/// How late the watchdog may check, and the shortest time between two checks of the client's bytes.
+/// The longest delay of a watchdog check, and the shortest time between two checks for unread bytes of the client.
 const WATCHDOG_SLACK: Duration = Duration::from_millis(500);
-/// How often to check whether the worker leaves the client's bytes unread; more often if `call_timeout_ms` is shorter.
+/// Interval of the checks whether the worker leaves the client's bytes unread. Shorter if `call_timeout_ms` is shorter.
 const CLIENT_CHECK_INTERVAL: Duration = Duration::from_secs(5);
 /// A receive timeout of zero would mean no timeout.
 const MIN_RECEIVE_TIMEOUT: Duration = Duration::from_millis(1);
@@ -50,10 +50,10 @@ const MAX_UNSETTLED_BYTES: usize = 4 << 20;
 /// answers do no harm.
 const UNREAD_CHECK_INTERVAL: u32 = 8;
 
-/// Why a worker is ended that asks on and on for names that others write.
+/// The reason for ending a worker that keeps asking for names that other clients are writing.
 pub const TOO_MANY_PENDING: &str = "waits for too many names";
 
-/// Why a worker was ended, if it did not end by itself; in the words of the audit.
+/// Why the supervisor ended a worker, or `Closed` if the worker ended by itself. The texts appear in the audit.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WorkerEnd {
     /// It closed the channel: finished, or crashed.
@@ -62,7 +62,7 @@ pub enum WorkerEnd {
     /// A call outlived its deadline, or the worker no longer answers.
     #[error("overdue")]
     Overdue,
-    /// It sent what a sane worker never sends.
+    /// It sent a message that a correct worker never sends.
     #[error("nonsense: {0}")]
     ProtocolViolation(String),
     /// The client is gone, or the service stops, and it did not end in time.
@@ -89,8 +89,8 @@ impl PendingAnswer {
         reply
     }
 
-    /// Waits until the names are settled, then resolves them on a thread of its own. Not before, because recovery may move or
-    /// remove their folders.
+    /// Waits until the names are settled, then resolves the questions on a separate thread. Resolving earlier would be
+    /// useless, because recovery may move or remove the folders.
     async fn wait_for_settled(&mut self, served: &Arc<ServedConnection>) -> AnswerMessage {
         let start = Instant::now();
         let soonest = self.questions.iter().map(|one| one.deadline_ms).min().unwrap_or_default();
@@ -121,7 +121,7 @@ impl UnsettledPath {
     }
 }
 
-/// What the session of a connection, on the event loop, and its attendant share.
+/// State of a connection that its session, on the event loop, and its attendant share.
 pub struct ServedConnection {
     pub profile: Arc<ServedProfile>,
     pub leases: Arc<Leases>,
@@ -255,7 +255,7 @@ impl Attendant {
         }
         let refusals = reply.refusals();
         let delivered = send_answers(&self.channel, id, reply, look);
-        // After the delivery, so that the worker goes on while the record is written.
+        // After the answer is sent, so that the worker continues while the record is written.
         audit.record_decisions(client, &asked, &refusals);
         delivered
     }
@@ -274,12 +274,12 @@ impl Attendant {
     }
 }
 
-/// Of absolute paths; that of the root `/` is empty.
+/// Compares absolute paths; the path of the root `/` is empty.
 fn is_at_or_below(path: &[u8], folder: &[u8]) -> bool {
     path.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
 }
 
-/// No descriptor ever comes from a worker.
+/// Decodes a message of a worker. A message with a descriptor is an error, because workers send none.
 pub fn decode_message(received: &socket::SocketMessage, buffer: &[u8]) -> Result<ToSupervisor, String> {
     if !received.fds.is_empty() {
         return Err("the worker sent a descriptor".into());
@@ -287,7 +287,7 @@ pub fn decode_message(received: &socket::SocketMessage, buffer: &[u8]) -> Result
     ToSupervisor::decode(&buffer[..received.len]).map_err(|malformed| malformed.to_string())
 }
 
-/// Sends a reply. `look`: first check that the worker does not leave too many answers unread.
+/// Sends a reply. If `look` is true, first checks that the worker does not leave too many answers unread.
 pub fn send_answers(channel: &OwnedFd, id: u32, mut reply: AnswerMessage, look: bool) -> Result<(), WorkerEnd> {
     if look && socket::unread_bytes(channel).is_ok_and(|bytes| bytes > MAX_UNREAD_BYTES) {
         return Err(WorkerEnd::ProtocolViolation("does not read its answers".into()));
@@ -299,7 +299,8 @@ pub fn send_answers(channel: &OwnedFd, id: u32, mut reply: AnswerMessage, look: 
     send_message(channel, &ToWorker::Answers { id, answers }, &fds)
 }
 
-/// A worker that is gone is noticed at the next receive; one that does not read is not worth keeping.
+/// Sends a message to a worker, without waiting. The next receive reports a worker that has ended; a worker that does not
+/// read is killed.
 pub fn send_message(
     channel: &OwnedFd,
     message: &ToWorker,

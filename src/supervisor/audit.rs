@@ -37,7 +37,7 @@ use crate::{
     wire::function::FUNCTIONS,
 };
 
-/// How long a start waits for another command that rotates the file.
+/// Time that a starting service waits while another process rotates the file.
 const LOCK_TIMEOUT: Duration = Duration::from_millis(100);
 
 #[derive(Debug)]
@@ -52,30 +52,31 @@ pub struct AuditWriter {
     is_text: bool,
 }
 
-/// Where the records lie, so that the name can be opened again when the file was renamed.
+/// The audit file, its folder and its name, so that the name can be opened again when the file was renamed.
 #[derive(Debug)]
 struct AuditFile {
     folder: OwnedFd,
     name: OsString,
     /// Absolute and without links.
     path: PathBuf,
-    /// Who the service is.
+    /// Uid that the service runs as.
     uid: u32,
     /// See [`AuditTarget`].
     is_shared: bool,
-    /// Device and inode of what is written to.
+    /// Device and inode of the open file.
     current_id: Mutex<(u64, u64)>,
 }
 
-/// Where the audit of a start goes.
+/// The audit file that a service is started with.
 #[derive(Debug, Clone)]
 pub struct AuditTarget {
     pub path: AuditPath,
-    /// The user's own file, which several supervisors share and rotate. The start goes on without it if it cannot be used.
+    /// The file of this user, which several supervisors share and rotate. If it cannot be used, the service starts without an
+    /// audit.
     pub is_shared: bool,
 }
 
-/// A file that was opened before the service became its identity.
+/// An audit file that was opened before the service changed to its identity.
 #[derive(Debug)]
 pub struct PreopenedAuditFile(AuditFile, LineSink);
 
@@ -142,7 +143,8 @@ impl AuditFile {
         let failed = |errno: Errno| errno.to_string();
         let (fd, torn) = host::open_log(&self.folder, &self.name).map_err(failed)?;
         let host::FileFacts { kind, uid, mode, .. } = host::facts(&fd).map_err(failed)?;
-        // Who can write to it can forge a record. A pipe or a terminal keeps none.
+        // A process that can write to the file can forge a record. A pipe or a terminal is not checked, because it keeps no
+        // records.
         let is_foreign = ![0, self.uid, process::effective_uid()].contains(&uid);
         if kind == host::HostFileKind::RegularFile && (is_foreign || mode & 0o002 != 0) {
             return Err(format!("others may write to it (owner {uid}, mode {mode:04o}); move it away"));
@@ -160,7 +162,7 @@ impl AuditFile {
     }
 }
 
-/// What every record of one connection says.
+/// The fields that every record of one connection has.
 #[derive(Debug, Clone)]
 pub struct ClientConnection {
     pub id: u64,
@@ -169,27 +171,27 @@ pub struct ClientConnection {
     pub roots: Vec<String>,
 }
 
-/// As the worker says, which may be hostile.
+/// The name of the function with this index. The index comes from the worker, which may be hostile.
 fn function_name(index: u8) -> &'static str {
     FUNCTIONS.get(usize::from(index)).map_or("unknown", |function| function.name)
 }
 
-/// From which level on an answer is recorded.
+/// The lowest audit level at which an answer is recorded.
 fn level_of_decision(refusal: Option<Refusal>) -> AuditLevel {
     match refusal {
-        // Somebody tried what the policy forbids.
+        // The client tried something that the policy forbids.
         Some(Refusal::Denied | Refusal::Escape | Refusal::Mount | Refusal::ReadOnly | Refusal::Protected(_)) => {
             AuditLevel::Denials
         }
         None => AuditLevel::Decisions,
-        // Nobody decided.
+        // Not a decision of the policy.
         Some(Refusal::NotFound | Refusal::NotDirectory | Refusal::Busy | Refusal::Unsettled | Refusal::Io(_)) => {
             AuditLevel::All
         }
     }
 }
 
-/// The same for an outcome: an attempt that the policy forbids is a denial.
+/// Like `level_of_decision`, for an outcome: an attempt that the policy forbids counts as a denial.
 fn level_of_outcome(became: OutcomeKind) -> AuditLevel {
     match became {
         OutcomeKind::Refused { code: Code::NotFound, denied } if !denied => AuditLevel::Decisions,
@@ -239,7 +241,7 @@ impl AuditWriter {
         self.lines.is_some()
     }
 
-    /// Real paths of the file and of its old ones.
+    /// Real paths of the audit file and of its rotated files.
     pub fn file_paths(&self) -> Vec<PathBuf> {
         self.file.as_ref().map_or_else(Vec::new, |file| AuditPath::names(&file.path).collect())
     }
@@ -252,15 +254,18 @@ impl AuditWriter {
         self.file.as_ref().map(|file| file.folder.as_fd())
     }
 
-    /// Once confined; from here on no record waits for its disk or reader.
+    /// Starts the writer thread. Call this after the process has confined itself. From here on no record waits for a disk or
+    /// a reader.
     pub fn start_writer(&self) -> std::io::Result<()> {
         self.lines.as_ref().map_or(Ok(()), LineWriter::start_writer)
     }
 
-    /// After a rotation: goes on in whatever has the name now, made if nothing has. If that fails, in the old file.
+    /// Opens the name of the audit file again after a rotation, and creates the file if it is missing. If that fails, records
+    /// go to the old file.
     pub fn reopen(&self) -> Result<(), String> {
         let (Some(file), Some(to)) = (&self.file, &self.lines) else { return Ok(()) };
-        // Not merely spared: what was opened as root may be out of reach for the identity that serves.
+        // An unchanged file is not opened again, because it may have been opened by root and be closed to the identity of the
+        // service.
         let current = *file.current_id.lock().unwrap_or_else(PoisonError::into_inner);
         if host::facts_at(&file.folder, &file.name).is_ok_and(|now| now.id == current) {
             return Ok(());
@@ -272,7 +277,7 @@ impl AuditWriter {
         Ok(())
     }
 
-    /// At the end of the service: what is still queued is written, if it can be written soon.
+    /// Call this at the end of the service: waits a short time until the queued records are written.
     pub fn finish(&self) {
         let written = self.lines.as_ref().is_none_or(LineWriter::finish);
         let records = self.lost_records.load(Ordering::Relaxed);
@@ -285,7 +290,7 @@ impl AuditWriter {
         self.write_record(AuditLevel::Decisions, about, AuditRecord::accepted);
     }
 
-    /// `code` and, unless it is about our own state, `reason` are what the client was told.
+    /// The client was sent `code` and also `reason`, unless the reason is about the state of the service.
     pub fn record_refused(&self, about: &ClientConnection, code: Code, reason: &str) {
         self.write_record(AuditLevel::Denials, about, |record| record.refused(code, reason));
     }
@@ -305,7 +310,7 @@ impl AuditWriter {
         }
     }
 
-    /// What a worker says that it refused without asking.
+    /// Records a refusal that a worker reports and about which it did not ask the supervisor.
     pub fn record_worker_refusal(&self, about: &ClientConnection, function: u8, code: Code, path: &[u8]) {
         self.write_record(AuditLevel::Denials, about, |record| record.reported(code, path, function_name(function)));
     }
@@ -319,7 +324,8 @@ impl AuditWriter {
         }
     }
 
-    /// Never waits, never fails a call: a record that finds no place is counted, and the next one says so.
+    /// Never waits and never fails a call. A record that does not fit into the queue is lost; the next record states how many
+    /// were.
     fn write_record(
         &self,
         level: AuditLevel,
@@ -328,9 +334,9 @@ impl AuditWriter {
     ) {
         let Some(to) = self.lines.as_ref().filter(|_| level <= self.level) else { return };
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-        // Taken, not read: of several connections that write at once, one tells of a loss.
+        // Swapped to 0, so that only one of several records written at the same time reports the loss.
         let lost_before = self.lost_records.swap(0, Ordering::Relaxed);
-        // A look costs a system call, and of what is granted there is a record for every read.
+        // Only for denials: the check costs a system call, and granted questions are recorded, too, one for every read.
         let peer_alive = if level == AuditLevel::Denials { about.peer.is_alive() } else { None };
         let record = event(AuditRecord::with_time(now.map_or(0, |since| since.as_millis() as u64)))
             .with_field("level", self.confinement)

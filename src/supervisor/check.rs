@@ -1,4 +1,5 @@
-//! `stockaded --check`: what this kernel enforces, shown by a confined worker that really tries to escape.
+//! `stockaded --check` reports what this kernel enforces. A confined worker tries to escape, and the report lists each
+//! attempt.
 
 use std::io::Write as _;
 
@@ -20,7 +21,7 @@ use crate::{
 pub fn run(args: &SupervisorArgs) -> Result<(), SupervisorError> {
     let mut roots = args.roots.clone();
     if args.policy.is_none() && roots.is_empty() {
-        // Any folder will do to be jailed in; our own is there on every machine.
+        // The check needs some folder as a root. The folder of the executable exists on every machine.
         let own =
             std::env::current_exe().map_err(|error| SupervisorError::Failed(format!("own executable: {error}")))?;
         let path = own.parent().unwrap_or(&own).to_path_buf();
@@ -37,7 +38,7 @@ pub fn run(args: &SupervisorArgs) -> Result<(), SupervisorError> {
         .map_err(|error| SupervisorError::Failed(error.to_string()))?;
     let pools = &prepared.policy_in_force.pools;
     let first = pools.first().ok_or_else(|| SupervisorError::Usage("the policy has no profile".into()))?;
-    // Each once, however many profiles it went the same way in.
+    // Lists each attempt once if it ended the same way in several profiles.
     let (mut attempts, mut holds) = (Vec::new(), true);
     for pool in pools {
         let worker = runtime.block_on(pool.blueprint.start_worker()).map_err(SupervisorError::NotEnforceable)?;
@@ -68,14 +69,14 @@ pub fn run(args: &SupervisorArgs) -> Result<(), SupervisorError> {
         "level": enforced.level,
         "landlock_abi": enforced.landlock_abi,
         "resolver": enforced.resolver,
-        // Of the first profile. `stockade check` derives from them which layer closes what.
+        // The roots of the first profile. `stockade check` derives from them which layer blocks which attempt.
         "roots": roots,
-        // A worker of each has tried.
+        // One worker of each profile has made the attempts.
         "profiles": pools.len(),
         "attempts": attempts,
         "holds": holds,
     });
-    // Not `println!`: a reader that has seen enough is no reason to panic.
+    // Not `println!`, which panics if the reader has closed the pipe.
     writeln!(std::io::stdout(), "{report}")
         .map_err(|error| SupervisorError::Failed(format!("standard output: {error}")))?;
     if holds { Ok(()) } else { Err(SupervisorError::NotEnforceable("the jail does not hold".into())) }

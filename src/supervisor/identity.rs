@@ -6,7 +6,7 @@ use crate::{
     sys::process,
 };
 
-/// Decides, without changing anything yet. A process that is not root stays who it is.
+/// Chooses the identity and changes nothing yet. A process that is not root keeps its identity.
 pub fn choose(policy: &Policy, prepared: &PreparedRoots, starter: &Starter) -> Result<ServiceIdentity, PolicyError> {
     if starter.uid != 0 {
         return Ok(ServiceIdentity { uid: starter.uid, gid: process::effective_gid() });
@@ -18,7 +18,7 @@ pub fn choose(policy: &Policy, prepared: &PreparedRoots, starter: &Starter) -> R
     Ok(identity)
 }
 
-/// Becomes this identity, for good. Uid 0 stays uid 0 here and loses every capability with the rest of the confinement.
+/// Changes to this identity for good. Uid 0 stays uid 0 here and loses every capability with the rest of the confinement.
 pub fn assume(identity: ServiceIdentity) -> Result<(), String> {
     if process::effective_uid() != 0 {
         return Ok(());

@@ -25,13 +25,13 @@ pub type LeaseKey = (u64, u64, Vec<u8>);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeaseName {
     pub key: LeaseKey,
-    /// The same name as an absolute path; if folders on the way are missing, the first of them.
+    /// The absolute path of the name. If folders above the name are missing, the path of the first missing folder.
     pub path: Vec<u8>,
 }
 
-/// What all leases of one worker may weigh. A batch of a thousand moves with names of a hundred bytes weighs a quarter.
+/// Memory of all leases of one worker. A batch of a thousand moves with names of a hundred bytes needs a quarter of it.
 const MAX_WEIGHT_BYTES: usize = 4 << 20;
-/// What a lease weighs besides its name and path.
+/// Memory of a lease without its name and path.
 const LEASE_WEIGHT_BYTES: usize = 160;
 
 #[derive(Debug, Default)]
@@ -51,7 +51,7 @@ struct LeaseTable {
     workers: HashMap<u64, LeasingWorker>,
     /// Names that recovery could not put in order, by the recovery that reported them.
     left_by_recoveries: HashMap<u64, Vec<Vec<u8>>>,
-    /// Made anew whenever it changes, which is rare.
+    /// Replaced by a new set whenever it changes, which is rare.
     unsettled: Option<Arc<UnsettledNames>>,
     last_id: u64,
 }
@@ -104,7 +104,7 @@ impl Leases {
             notified.as_mut().enable();
             match self.try_acquire(worker, call, name) {
                 Ok(id) => return Some(id),
-                // Another call got the name: the notifier that we registered with is not used again.
+                // Another call got the name: the notifier that this call registered with is not used again.
                 Err(now) if now.as_ref().is_none_or(|now| !Arc::ptr_eq(now, &freed)) => continue,
                 Err(_) => {}
             }
@@ -202,7 +202,7 @@ impl Leases {
         }
     }
 
-    /// A number for `end_recovery`. Not a connection number: those are for the audit.
+    /// A number for `end_recovery`. Not a connection number, because those appear in the audit.
     pub fn begin_recovery(&self) -> u64 {
         let mut table = self.table();
         table.last_id += 1;

@@ -25,7 +25,7 @@ fn run(test: impl Future<Output = ()>) {
     tokio::task::LocalSet::new().block_on(&runtime, test);
 }
 
-/// As many leases as it gets, on names of its own.
+/// Acquires leases on different names until the limit.
 fn hoard(leases: &Leases, worker: u64) -> Vec<u64> {
     let name = |n| LeaseName { key: (1, worker, format!("{n}").into_bytes()), path: b"/r".to_vec() };
     (0..).map_while(|n| leases.try_acquire(worker, n, &name(n)).ok()).collect()

@@ -1,6 +1,6 @@
-//! Lines that leave the supervisor: its log and its audit. The event loop puts them into a bounded queue; a thread of its
-//! own writes them, and may wait for a slow reader, a full disk or a dead network file system. Nothing else does.
-//! Never lets half a line run into the next one.
+//! Writes the log and the audit of the supervisor. Other threads put lines into a bounded queue; one thread writes them and
+//! may block on a slow reader, a full disk or a dead network file system, and nothing else blocks. Two lines never run into
+//! each other, even if a write was cut.
 
 use std::{
     io,
@@ -12,18 +12,19 @@ use std::{
 use super::rotation::Rotation;
 use crate::sys::{Errno, host};
 
-/// Longest line, and most that is written at once: a pipe takes as much whole or not at all.
+/// The longest line, and the most that is written in one call: a pipe takes this many bytes completely or not at all.
 pub const MAX_LINE_BYTES: usize = 4096;
-/// What may wait to be written; beyond it lines are lost.
+/// Bytes that may wait in the queue. Further lines are lost.
 const MAX_UNWRITTEN_BYTES: usize = 1 << 20;
-/// Between two attempts to write where the last one failed.
+/// Pause between two attempts to write after a failure.
 const WRITE_RETRY_PAUSE: Duration = Duration::from_millis(250);
-/// After each round of writing, so that a busy service wakes the writer a hundred times a second and not for every line.
+/// Pause after each round of writing, so that a busy service wakes the writer a hundred times a second and not for every
+/// line.
 const BATCH_PAUSE: Duration = Duration::from_millis(10);
-/// What a service that ends waits for its last lines.
+/// Time that an ending service waits until its last lines are written.
 const FINISH_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Where lines go, and whether the last one there lacks its end.
+/// The file that lines are written to. `ends_mid_line`: its last line is not complete.
 #[derive(Debug)]
 pub struct LineSink {
     pub fd: OwnedFd,
@@ -39,8 +40,9 @@ impl From<OwnedFd> for LineSink {
 }
 
 impl LineSink {
-    /// Whole lines in, whole lines done. One that was written in part stays as it is, on a line of its own, and is written
-    /// again: its rest could end up behind somebody else's line, or in a file that was emptied meanwhile.
+    /// Writes whole lines and returns how many bytes of whole lines are written. If a write is cut in the middle of a line,
+    /// the part stays, ends with a newline, and the whole line is written again: its rest could follow a line of another
+    /// process, or go to a file that was emptied meanwhile.
     fn append(&mut self, lines: &[u8], patience: Duration) -> Result<usize, Errno> {
         let _held = match &self.rotation {
             Some(rotation) => Some(rotation.lock_current_file(&mut self.fd, &mut self.ends_mid_line, patience)?),
@@ -62,13 +64,13 @@ fn end_of_last_line(bytes: &[u8]) -> usize {
 #[derive(Debug, Default)]
 struct LineQueue {
     unwritten: Vec<u8>,
-    /// The writer has nothing to do and waits to be told.
+    /// The writer has written all lines and waits for a notification.
     is_idle: bool,
-    /// The service ends: no more lingering.
+    /// The service ends: the writer does not pause between rounds.
     is_finishing: bool,
-    /// Until there is a writer, lines are written by whoever has them.
+    /// Until the writer thread starts, `push` writes to this sink itself.
     direct_sink: Option<LineSink>,
-    /// What the writer goes on with, once it is done with the line in its hands.
+    /// The sink that the writer uses after its current write.
     next_sink: Option<LineSink>,
 }
 
@@ -76,20 +78,21 @@ struct LineQueue {
 pub struct LineWriter(Arc<(Mutex<LineQueue>, Condvar)>);
 
 impl LineWriter {
-    /// Without a writer yet: the start of a process is single-threaded.
+    /// Starts no writer thread, because a starting process must be single-threaded.
     pub fn new(sink: LineSink) -> Self {
         let queue = LineQueue { direct_sink: Some(sink), ..LineQueue::default() };
         Self(Arc::new((Mutex::new(queue), Condvar::new())))
     }
 
-    /// To be called once confined: a thread has the rights of the one that starts it. Twice does no harm.
+    /// Starts the writer thread. Call this after the process has confined itself, because a thread gets the rights of the
+    /// thread that starts it. A second call does nothing.
     pub fn start_writer(&self) -> io::Result<()> {
         let Some(sink) = self.lock().direct_sink.take() else { return Ok(()) };
         let lines = self.clone();
         std::thread::Builder::new().name("lines".into()).spawn(move || lines.run_writer(sink)).map(drop)
     }
 
-    /// Never waits. False: the line is lost.
+    /// Queues a line. Never waits. False if the line is lost.
     pub fn push(&self, line: &[u8]) -> bool {
         let mut queue = self.lock();
         if line.len() > MAX_LINE_BYTES || queue.unwritten.len() + line.len() > MAX_UNWRITTEN_BYTES {
@@ -105,7 +108,7 @@ impl LineWriter {
         true
     }
 
-    /// From the next line on; those that wait go there, too.
+    /// Writes to `sink` from the next line on. Queued lines go there, too.
     pub fn replace_sink(&self, sink: LineSink) {
         let mut queue = self.lock();
         match &mut queue.direct_sink {
@@ -115,7 +118,8 @@ impl LineWriter {
         self.0.1.notify_all();
     }
 
-    /// For the end of the service: waits a little until everything is written. False: not everything is.
+    /// Call this at the end of the service: waits at most `FINISH_TIMEOUT` until all lines are written. False if some are
+    /// not.
     pub fn finish(&self) -> bool {
         let until = Instant::now() + FINISH_TIMEOUT;
         let mut queue = self.lock();
@@ -157,7 +161,7 @@ impl LineWriter {
             drop(queue);
             let together = end_of_last_line(&lines[..lines.len().min(MAX_LINE_BYTES)]);
             match sink.append(&lines[..together], WRITE_RETRY_PAUSE) {
-                // A reader that takes nothing has been waited for already.
+                // `append` has waited for the reader already.
                 Err(Errno::AGAIN) => {}
                 Ok(0) | Err(_) => self.pause(WRITE_RETRY_PAUSE, |queue| queue.next_sink.is_some()),
                 Ok(done) => lines = &lines[done..],

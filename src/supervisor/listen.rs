@@ -1,6 +1,6 @@
-//! The socket. Made before the identity is assumed, never reachable by more people than the policy names.
-//! Runs as root if root starts the service. Then every name that another user could change is made, replaced or removed only
-//! with the file rights of the service's identity.
+//! The listening socket. Created before the process changes to its identity, and never reachable by more users than the
+//! policy names. Runs as root if root starts the service. Then every name that another user could change is created, replaced
+//! or removed only with the file rights of the service's identity.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -21,7 +21,7 @@ use crate::{
     },
 };
 
-/// Another service needs a moment to make its socket; whoever holds the folder for longer is something else.
+/// Time to wait for the lock of the folder. Another service needs it only for a moment, to create its socket.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
 const LOCK_RETRY_PAUSE: Duration = Duration::from_millis(5);
 /// The first descriptor that systemd passes on.
@@ -34,7 +34,7 @@ pub fn default_socket_path() -> PathBuf {
     }
 }
 
-/// Adds what to do to the reason why the default socket was not made, if an ordinary user has no folder for it.
+/// Adds advice to the reason why the default socket was not made, if the user is not root and has no runtime folder.
 pub fn advise_on_default(reason: String) -> String {
     if process::effective_uid() == 0 || std::env::var_os("XDG_RUNTIME_DIR").is_some() {
         return reason;
@@ -45,7 +45,7 @@ pub fn advise_on_default(reason: String) -> String {
     )
 }
 
-/// Where a socket lies. The folder's descriptor is kept, so only the socket's own name is looked up again.
+/// The path of a socket. The folder stays open, so that later only the socket's own name is resolved again.
 #[derive(Debug)]
 pub struct SocketLocation {
     pub folder: OwnedFd,
@@ -54,7 +54,7 @@ pub struct SocketLocation {
     pub path: PathBuf,
 }
 
-/// A listening socket in a folder that was checked. A stale one is replaced, a live one never.
+/// A listening socket in a checked folder. Replaces a stale socket, but never one that a service still listens on.
 pub fn bind_socket(
     path: &Path,
     policy: &Policy,
@@ -76,7 +76,8 @@ pub fn bind_socket(
     let _lock = lock_folder(&found.folder, folder)?;
     let owner = SocketOwner::of(&found, starter, identity, group);
     owner.run_as_owner(|| remove_stale_socket(&found.folder, name, path)).map_err(failed)??;
-    // Only root can give a name another group from its first moment.
+    // Only root can create the socket with another group. Otherwise it is created with the bits of the owner alone, and group
+    // and mode are set afterwards.
     let first_mode = if starter.is_privileged || group.is_none() { mode } else { mode & 0o700 };
     let listen = || owner.run_as_owner(|| socket::listen_here(name, first_mode));
     let listener = host::in_directory(&found.folder, listen).and_then(|made| made?).map_err(failed)?;
@@ -96,8 +97,8 @@ pub fn bind_socket(
     Ok((UnixListener::from(listener), place))
 }
 
-/// Who owns what is made for the socket. A service that root starts makes it with the rights of its identity: in a folder
-/// of that identity every name can be a trap.
+/// The owner of the socket and of its folder. A service that root starts creates them with the rights of its identity,
+/// because in a folder of that identity every name can be a trap for root.
 struct SocketOwner {
     uid: u32,
     gid: u32,
@@ -124,8 +125,8 @@ impl SocketOwner {
     }
 }
 
-/// While a socket is looked at and replaced. Of two services that find the same stale one, the slower would otherwise
-/// remove what the faster has just made, and that one would listen where nobody can connect.
+/// Locks the folder while a socket is checked and replaced. Without the lock, the slower of two services that find the same
+/// stale socket would remove the socket that the faster one has just made, and no client could connect to the faster service.
 fn lock_folder(folder: &OwnedFd, shown: &Path) -> Result<Option<OwnedFd>, String> {
     let start = Instant::now();
     loop {
@@ -133,14 +134,14 @@ fn lock_folder(folder: &OwnedFd, shown: &Path) -> Result<Option<OwnedFd>, String
             Ok(lock) => return Ok(Some(lock)),
             Err(Errno::AGAIN) if start.elapsed() < LOCK_TIMEOUT => std::thread::sleep(LOCK_RETRY_PAUSE),
             Err(Errno::AGAIN) => return Err(format!("{}: is locked by another process", shown.display())),
-            // Some file systems lock no folders; then it is as it would be without.
+            // Some file systems cannot lock folders. The service then works without the lock.
             Err(_) => return Ok(None),
         }
     }
 }
 
-/// The listening socket that systemd hands over; `None` if it has none for us. To be asked first of all, before what
-/// else was left open is closed. Uses up the variables of the protocol.
+/// Takes the listening socket that systemd passes on; `None` if systemd passes none to this process. Call this before the
+/// process closes inherited descriptors. Removes the variables of the protocol from the environment.
 pub fn take_inherited_socket() -> Result<Option<OwnedFd>, String> {
     let (pid, count) = (raw::take_variable("LISTEN_PID"), raw::take_variable("LISTEN_FDS"));
     raw::take_variable("LISTEN_FDNAMES");
@@ -174,7 +175,8 @@ pub fn take_inherited_socket() -> Result<Option<OwnedFd>, String> {
     Ok(Some(socket))
 }
 
-/// A socket that systemd has made. Its unit decides who reaches it, and may not let in more than the policy names.
+/// Checks and uses a socket that systemd created. The socket unit decides which users can connect, and may not admit more
+/// users than the policy names.
 pub fn adopt_inherited_socket(
     socket: OwnedFd,
     policy: &Policy,
@@ -196,7 +198,7 @@ pub fn adopt_inherited_socket(
     let name = found.file_name().map_err(|errno| format!("{shown}: {errno}"))?;
     let facts = host::facts_at(&found.folder, name).map_err(|errno| format!("{shown}: {errno}"))?;
     let (group, mode) = (policy.socket_gid(&starter.accounts)?, policy.socket.mode);
-    // Connecting takes the right to write, whatever the other bits say.
+    // A client needs the right to write in order to connect; the other bits do not matter.
     if facts.mode & 0o022 & !mode != 0 {
         return Err(format!(
             "{shown}: has mode {:04o}, and the policy's [socket] allows {mode:04o}; set SocketMode= in the socket unit, \
@@ -214,7 +216,8 @@ pub fn adopt_inherited_socket(
     Ok((listener, place))
 }
 
-/// The folder decides who can reach or replace the socket. A missing one is made, for the identity alone.
+/// Checks the folder, which decides who can reach or replace the socket. A missing folder is created, and only the identity
+/// can write to it.
 fn prepare_folder(
     folder: &Path,
     policy: &Policy,
@@ -263,11 +266,11 @@ fn prepare_folder(
     Ok(found)
 }
 
-/// Where a folder lies that nobody but root and the identity can replace, if root starts the service.
+/// Opens a folder. If root starts the service, no user other than root and the identity may be able to replace it.
 fn open_checked_folder(folder: &Path, starter: &Starter, identity: ServiceIdentity) -> Result<LookupResult, String> {
     let shown = folder.display();
     let found = lookup::look_up(folder).map_err(|errno| format!("{shown}: {errno}"))?;
-    // The name of a missing folder is checked once it is made.
+    // The name of a missing folder is checked after the folder is created.
     let chooser = found.foreign_chooser(&[identity.uid], &starter.accounts);
     match chooser.filter(|_| starter.is_privileged && !found.is_missing) {
         None => Ok(found),

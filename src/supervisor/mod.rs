@@ -33,7 +33,7 @@ use std::{ffi::OsString, process::ExitCode};
 
 use args::{RunMode, SupervisorArgs};
 
-/// Why `stockaded` ends, and what its exit status says.
+/// Why `stockaded` ends. The variant determines the exit status.
 #[derive(Debug, thiserror::Error)]
 pub enum SupervisorError {
     #[error("{0}")]
@@ -54,12 +54,12 @@ impl SupervisorError {
     }
 }
 
-/// The one printing place of this binary.
+/// The only place where this binary prints to standard error.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     match run(arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(stop) => {
-            // A path of the command line may hold control characters, and this goes to a terminal.
+            // The text goes to a terminal, and a path from the command line may contain control characters.
             let text = stop.to_string();
             let shown = text.chars().map(|c| if c.is_control() && c != '\n' { '\u{fffd}' } else { c });
             eprintln!("stockaded: {}", shown.collect::<String>());

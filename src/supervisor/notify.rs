@@ -1,6 +1,6 @@
-//! Tells whoever started the service (systemd) how it fares. The socket is connected before the supervisor confines
-//! itself: later, Landlock would keep it from sockets that others have made.
-//! Never waits for long: a manager that does not listen must not stop the service.
+//! Reports the state of the service to the service manager (systemd). The socket is connected before the supervisor confines
+//! itself, because Landlock then forbids connecting to sockets of other processes. Waits only for a short time: a manager
+//! that does not read must not stop the service.
 
 use std::{
     ffi::OsStr,
@@ -13,7 +13,7 @@ use tokio::time::{Interval, MissedTickBehavior};
 
 use crate::sys::{process, raw, socket};
 
-/// A manager whose queue stays full for this long is not told.
+/// If the manager's queue stays full for this long, the message is dropped.
 const SEND_TIMEOUT: Duration = Duration::from_secs(1);
 const SEND_RETRY_PAUSE: Duration = Duration::from_millis(20);
 /// systemd ignores messages of more than 4096 bytes as a whole.
@@ -22,12 +22,12 @@ const MAX_STATUS_CHARS: usize = 500;
 #[derive(Debug, Default)]
 pub struct Notifier {
     socket: Option<UnixDatagram>,
-    /// Half of the time after which the manager takes us for stuck.
+    /// Half of the time after which the manager considers this process stuck.
     heartbeat_interval: Option<Duration>,
 }
 
 impl Notifier {
-    /// Uses up the variables of the protocol.
+    /// Connects to the manager. Removes the variables of the protocol from the environment.
     pub fn from_environment() -> Result<Self, String> {
         let heartbeat = read_heartbeat_interval()?;
         let Some(name) = raw::take_variable("NOTIFY_SOCKET") else { return Ok(Self::default()) };
@@ -44,12 +44,12 @@ impl Notifier {
         self.send_state(&format!("STOPPING=1\nSTATUS={}", remove_line_ends(status))).await;
     }
 
-    /// To be followed by `send_ready`, whatever becomes of the reload.
+    /// Reports the start of a reload. The caller must call `send_ready` afterwards, whatever the result of the reload.
     pub async fn send_reloading(&self) {
         self.send_state(&format!("RELOADING=1\nMONOTONIC_USEC={}", process::monotonic_usec())).await;
     }
 
-    /// One that is lost is no harm: the next comes before the manager's time is up.
+    /// Sends a heartbeat. A lost one does no harm, because the next follows before the manager's timeout.
     pub fn send_alive(&self) {
         self.try_send_state("WATCHDOG=1");
     }
@@ -78,7 +78,7 @@ impl Notifier {
         }
     }
 
-    /// To be awaited by the loop that serves, and by nobody else: a loop that is stuck must fall silent.
+    /// Only the event loop may await the heartbeat, because the heartbeats must stop when that loop is stuck.
     pub fn start_heartbeat(&self) -> Heartbeat {
         Heartbeat(self.heartbeat_interval.map(|period| {
             let mut ticks = tokio::time::interval(period);
@@ -92,7 +92,7 @@ impl Notifier {
 pub struct Heartbeat(Option<Interval>);
 
 impl Heartbeat {
-    /// Never, where nobody watches.
+    /// Waits for the next heartbeat; for ever if no manager watches this process.
     pub async fn tick(&mut self) {
         match &mut self.0 {
             Some(ticks) => drop(ticks.tick().await),
@@ -105,7 +105,7 @@ fn read_heartbeat_interval() -> Result<Option<Duration>, String> {
     let (usec, pid) = (raw::take_variable("WATCHDOG_USEC"), raw::take_variable("WATCHDOG_PID"));
     let Some(usec) = usec else { return Ok(None) };
     if pid.is_some_and(|pid| parse_number(&pid) != Some(process::own_pid().into())) {
-        // Another process is watched.
+        // The variables are meant for another process.
         return Ok(None);
     }
     match parse_number(&usec) {
@@ -114,12 +114,13 @@ fn read_heartbeat_interval() -> Result<Option<Duration>, String> {
     }
 }
 
-/// A variable that systemd sets.
+/// Parses a number from a variable that systemd sets.
 pub fn parse_number(text: &OsStr) -> Option<u64> {
     text.to_str()?.parse().ok()
 }
 
-/// A status is one assignment of several: a line end in it would begin another.
+/// Replaces control characters with spaces: a notification is a list of lines, so a line end in the status would begin
+/// another assignment. Cuts the status, too.
 fn remove_line_ends(status: &str) -> String {
     status.chars().map(|c| if c.is_control() { ' ' } else { c }).take(MAX_STATUS_CHARS).collect()
 }

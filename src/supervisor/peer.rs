@@ -20,7 +20,7 @@ pub struct ConnectedPeer {
     pub gid: u32,
     pub pid: i32,
     pub groups: Arc<[u32]>,
-    /// Where the kernel has it: proof that `pid` still means the process that connected.
+    /// Shows that `pid` still means the process that connected. `None` if the kernel gives no pidfd.
     pub pidfd: Option<Arc<OwnedFd>>,
 }
 
@@ -49,7 +49,7 @@ impl ConnectedPeer {
     }
 }
 
-/// `\n{…"id":null…}\n`. The newline in front ends whatever half a reply the worker may have left.
+/// `\n{…"id":null…}\n`. The newline in front ends a reply that the worker may have sent only in part.
 pub fn error_frame(code: Code, message: &str) -> String {
     let error = serde_json::json!({
         "jsonrpc": "2.0",
@@ -59,7 +59,7 @@ pub fn error_frame(code: Code, message: &str) -> String {
     format!("\n{error}\n")
 }
 
-/// Tells a client why it is not served, and closes. Never waits for it.
+/// Sends a client the reason why it is refused, and closes the connection. Never waits for the client.
 pub fn refuse_connection(connection: OwnedFd, code: Code, message: &str) {
     let line = error_frame(code, message);
     let _ = socket::send_stream(connection.as_fd(), line.trim_start().as_bytes(), WaitMode::Now);

@@ -1,5 +1,5 @@
-//! What a new connection gets, made from a policy and from what was opened at start.
-//! Runs at start and at every reload. Trusts: the validated policy. Opens nothing.
+//! What a new connection is served with: profiles and worker pools, made from a policy and from the descriptors opened at the
+//! start. Runs at the start and at every reload. Trusts: the validated policy. Opens nothing.
 
 use std::{os::fd::OwnedFd, path::PathBuf, rc::Rc, sync::Arc};
 
@@ -18,7 +18,7 @@ use crate::{
     terms::{self, EnforcedConfinement, Level, Limits},
 };
 
-/// What no reload changes: it was done before the supervisor confined itself.
+/// State that a reload cannot change, because it was made before the supervisor confined itself.
 #[derive(Debug)]
 pub struct StartState {
     pub level: Level,
@@ -30,14 +30,14 @@ pub struct StartState {
     pub root_folders: Vec<Arc<OwnedFd>>,
     /// Names inside `roots` that are optional roots and do not exist yet; see `PreparedRoots::absent_roots`.
     pub absent_roots: Vec<PathBuf>,
-    /// Real paths that no client may touch even where a root holds them.
+    /// Real paths that no client may use, even if they are in a root.
     pub service_paths: Vec<PathBuf>,
     pub program: Rc<WorkerProgram>,
-    /// Whether an audit is written.
+    /// True if the service writes an audit.
     pub is_audited: bool,
 }
 
-/// What a reload replaces, whole.
+/// State that a reload replaces as a whole.
 #[derive(Debug)]
 pub struct PolicyInForce {
     pub policy_profiles: Vec<policy::PolicyProfile>,
@@ -129,7 +129,7 @@ impl StartState {
 }
 
 impl PolicyInForce {
-    /// The first worker of every profile shows that the jail holds before anybody is served.
+    /// Starts a worker of every profile, which shows that the jail holds before any client is served.
     pub async fn prove(&self) -> Result<(), String> {
         for pool in &self.pools {
             if let Err(reason) = pool.prove().await {
@@ -146,7 +146,7 @@ impl PolicyInForce {
         }
     }
 
-    /// Nobody new; who is served stays served.
+    /// Ends the warm workers. Connections that have a worker keep it.
     pub fn close(&self) {
         for pool in &self.pools {
             pool.close();

@@ -1,4 +1,4 @@
-//! Warm workers per profile, so that no client waits for an exec; and the reaper of all that ended.
+//! Warm workers per profile, so that no client waits for an exec, and the reaper of ended children.
 
 use std::{
     cell::{Cell, RefCell},
@@ -17,7 +17,7 @@ use crate::sys::process::{self, EndedChild};
 
 /// A refill waits this long, so that the new connection's first call is served before the next exec.
 const REFILL_DELAY: Duration = Duration::from_millis(5);
-/// A client waits at most this long for the next attempt after a start that failed; then it is told.
+/// After a failed start, a client waits at most this long for the next attempt.
 const MAX_START_WAIT: Duration = Duration::from_secs(1);
 /// Starts that fail are repeated with growing pauses up to this one.
 const MAX_START_PAUSE: Duration = Duration::from_secs(30);
@@ -51,8 +51,8 @@ impl WorkerPool {
         })
     }
 
-    /// A worker that is confined, proved and unused. Rate-limited: a worker that cannot start is not tried for
-    /// every client that asks. `leaves_one`: the last warm worker stays for a connection of another uid.
+    /// Takes a worker that is confined, proved and unused. Starts are rate-limited, so that clients cannot cause endless
+    /// attempts if workers cannot start. `leaves_one`: the last warm worker stays for a connection of another uid.
     pub async fn take(self: &Rc<Self>, leaves_one: bool) -> Result<WarmWorker, String> {
         let is_last = leaves_one && self.idle_workers.borrow().len() <= 1;
         let warm = if is_last { None } else { self.take_usable_worker() };
@@ -66,7 +66,7 @@ impl WorkerPool {
         self.start_worker().await
     }
 
-    /// One that ended while it waited (out of memory, an operator) must not meet a client.
+    /// Skips workers that ended while they waited (out of memory, killed by an operator).
     fn take_usable_worker(&self) -> Option<WarmWorker> {
         let mut idle = self.idle_workers.borrow_mut();
         while let Some(worker) = idle.pop_front() {
@@ -128,12 +128,12 @@ impl WorkerPool {
         }
     }
 
-    /// The first worker, which proves the jail before anything is served.
+    /// Starts the first worker, which proves the jail before any client is served.
     pub async fn prove(&self) -> Result<(), String> {
         self.start_worker().await.map(|worker| self.add_idle_worker(worker))
     }
 
-    /// No more workers; the idle ones end.
+    /// Ends the idle workers. Workers that become idle later are killed.
     pub fn close(&self) {
         self.is_closed.set(true);
         for worker in self.idle_workers.borrow_mut().drain(..) {
@@ -142,25 +142,25 @@ impl WorkerPool {
     }
 }
 
-/// Collects every child that ended and tells whoever waits for it.
+/// Reaps every ended child and notifies the task that waits for it.
 #[derive(Debug, Default)]
 pub struct Reaper {
     watchers: RefCell<HashMap<u32, oneshot::Sender<EndedChild>>>,
 }
 
 impl Reaper {
-    /// To be called for a child that has not been reaped yet; at most once for each.
+    /// Call this at most once per child, before it is reaped.
     pub fn watch(&self, pid: u32) -> oneshot::Receiver<EndedChild> {
         let (sender, receiver) = oneshot::channel();
         self.watchers.borrow_mut().insert(pid, sender);
         receiver
     }
 
-    /// On every SIGCHLD; signals merge, so all that ended are taken.
+    /// Call this at every SIGCHLD. Several signals can merge into one, so this reaps all ended children.
     pub fn reap(&self) {
         while let Some(ended) = process::reap() {
             if let Some(sender) = self.watchers.borrow_mut().remove(&ended.pid) {
-                // The task may have stopped caring; then so do we.
+                // The send fails if the task no longer waits.
                 let _ = sender.send(ended);
             }
         }

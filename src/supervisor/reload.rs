@@ -1,5 +1,5 @@
-//! Reads the policy again. Runs in the confined supervisor; trusts what a policy's own checks let pass.
-//! Whole or not at all: until a new policy has been read, understood and proved by a worker, nothing changes.
+//! Reads the policy again. Runs in the confined supervisor; trusts what passes the policy's own checks. All or nothing:
+//! nothing changes until a new policy has been read and parsed and a worker has proved it.
 
 use std::{
     ffi::OsString,
@@ -37,14 +37,14 @@ impl Signals {
     }
 }
 
-/// Where the policy lies. Its folder, because an editor or a package replaces the file, and was opened before the supervisor
-/// confined itself.
+/// The path of the policy file. The folder was opened before the supervisor confined itself. A reload opens the name in that
+/// folder, because an editor or a package may have replaced the file.
 #[derive(Debug)]
 pub struct PolicyFile {
     folder: OwnedFd,
     name: OsString,
     path: PathBuf,
-    /// Who started the service: what was refused then is refused at a reload.
+    /// The user who started the service. A reload applies the same checks as the start.
     starter: Starter,
 }
 
@@ -80,14 +80,14 @@ impl PolicyFile {
 #[derive(Debug)]
 pub struct Reloader {
     pub start_state: StartState,
-    /// What is in force.
+    /// The policy in force.
     pub policy: Policy,
     /// `None` for roots from the command line.
     pub file: Option<Arc<PolicyFile>>,
 }
 
 impl Reloader {
-    /// The policy as it is now and what it offers, proved. `None` where there is no file to read.
+    /// Reads the policy file, and proves the profiles made from it. `None` if there is no policy file.
     pub async fn read_and_prove(&self) -> Result<Option<(Policy, PolicyInForce)>, String> {
         let Some(file) = self.file.clone() else { return Ok(None) };
         let policy = run_blocking(move || file.read()).await.flatten()?;
@@ -105,8 +105,8 @@ impl Reloader {
     }
 }
 
-/// What differs and was decided before the supervisor confined itself. A Landlock domain can never be widened.
-/// Every key is named here, so that a new one has to be placed.
+/// The keys that differ but cannot change, because they took effect before the supervisor confined itself: a Landlock domain
+/// can never be widened. The pattern names every key, so that a new key does not compile until it is listed here.
 fn changed_fixed_keys(old: &Policy, new: &Policy) -> Vec<&'static str> {
     let Policy {
         source: _,
@@ -116,7 +116,7 @@ fn changed_fixed_keys(old: &Policy, new: &Policy) -> Vec<&'static str> {
         roots,
         audit,
         socket,
-        // For new connections, and the limits for all.
+        // These apply to new connections; the limits apply to all connections.
         durability: _,
         wire: _,
         deny: _,
@@ -127,7 +127,7 @@ fn changed_fixed_keys(old: &Policy, new: &Policy) -> Vec<&'static str> {
         trash: _,
         peers: _,
     } = old;
-    // Where in the file a root stands does not matter.
+    // The position of a root in the file does not matter.
     let placed = |root: &RootEntry| RootEntry { origin: String::new(), ..root.clone() };
     let differs = [
         ("confinement", *confinement != new.confinement),

@@ -1,6 +1,6 @@
-//! Fail closed: what the kernel must have before anything is served. Runs in the supervisor at its start. Trusts the policy. If a
-//! filter around this process hides a call, the service does not do without the call: the error says what is missing and how
-//! to get it.
+//! Checks that the kernel has everything that the policy requires, and fails closed. Runs in the supervisor at its start.
+//! Trusts the policy. If a filter around this process blocks a call, the service does not start without that call: the error
+//! names the call and how to allow it.
 
 use crate::{policy::Policy, resolve, sys::raw, terms::Level};
 

@@ -17,14 +17,14 @@ use crate::sys::{
 pub const MAX_AUDIT_FILE_BYTES: u64 = 10 << 20;
 /// Old files that are kept. `NAME.1` is the newest.
 pub const MAX_OLD_FILES: usize = 4;
-/// Between two attempts to take a lock.
+/// Pause between two attempts to take a lock.
 const LOCK_RETRY_PAUSE: Duration = Duration::from_millis(1);
 
 #[derive(Debug)]
 pub struct Rotation {
     /// The folder of the files, for renames and opens.
     folder: OwnedFd,
-    /// The same folder, opened to be locked.
+    /// The same folder, opened for the lock.
     lock_folder: OwnedFd,
     name: OsString,
     max_bytes: u64,

@@ -32,7 +32,7 @@ impl AuditFolder {
     }
 }
 
-/// As several processes would: each has descriptors and locks of its own.
+/// Each writer has its own descriptors and locks, like separate processes.
 #[test]
 fn writers_that_rotate_at_the_same_time_lose_nothing_that_is_kept() {
     const WRITERS: usize = 4;
@@ -93,7 +93,7 @@ fn an_idle_writer_writes_to_the_file_that_has_the_name_now() {
     assert!(idle.push(b"last\n"));
     assert!(!place.all().contains(&"first".to_owned()), "its first file is gone");
     assert!(fs::read_to_string(place.path("log")).unwrap().ends_with("last\n"));
-    // Removed by hand: it is made again.
+    // The file is created again if a user removes it.
     fs::remove_file(place.path("log")).unwrap();
     assert!(idle.push(b"again\n"));
     assert_eq!(fs::read_to_string(place.path("log")).unwrap(), "again\n");

@@ -34,7 +34,7 @@ use crate::{
     terms::{Code, Limits},
 };
 
-/// After a hang-up a worker finishes what it is writing; one that does not is stuck.
+/// After a hang-up a worker gets this long to finish its writes. A worker that takes longer is stuck.
 const HANG_UP_GRACE: Duration = Duration::from_secs(5);
 /// Running calls get this long when the service stops.
 pub const DRAIN_GRACE: Duration = Duration::from_secs(10);
@@ -42,7 +42,7 @@ pub const DRAIN_GRACE: Duration = Duration::from_secs(10);
 const MAX_PENDING_PER_THREAD: usize = 2;
 /// Stack of an attendant. Resolving does not recurse; the largest value on the stack is the buffer for received descriptors.
 const STACK_BYTES: usize = 128 << 10;
-/// A killed process is gone soon, unless the kernel holds it in a system call.
+/// Time for a killed process to end. It takes longer only if the process is blocked in a system call.
 const REAP_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Orders of the service to all its sessions.
@@ -57,7 +57,7 @@ pub struct WorkerSession {
     /// The limits that the worker knows.
     pub limits: Limits,
     pub reservation_quota: Arc<UidQuota>,
-    /// Of the worker.
+    /// Threads of the worker.
     pub worker_threads: usize,
     pub orders: watch::Receiver<SessionOrders>,
     pub hung_up: Rc<Notify>,
@@ -66,7 +66,7 @@ pub struct WorkerSession {
     pub report: Option<oneshot::Sender<Vec<UnsettledPath>>>,
 }
 
-/// How a session ended, for `WorkerSession::close`.
+/// The result of a session, for `WorkerSession::close`.
 #[derive(Debug)]
 pub struct SessionEnd {
     ending: WorkerEnd,
@@ -119,19 +119,20 @@ impl WorkerSession {
     /// Sends the error line if the worker was lost, writes the audit record and closes the connection.
     pub async fn close(self, over: SessionEnd, connection: Arc<OwnedFd>) {
         if let Some(line) = &over.error_frame {
-            // Never waits: a client that does not read gets no explanation.
+            // Never waits: a client that does not read gets no error line.
             let _ = socket::send_stream(connection.as_fd(), line.as_bytes(), WaitMode::Now);
         }
         self.served.audit.record_ended(&self.served.client, &over.ending.to_string());
-        // Shut down, not only closed: while any duplicate lives the client would see no end.
+        // Shuts the socket down, because closing it is not enough: the client sees no end while a duplicate of the descriptor
+        // exists.
         socket::shutdown(&connection);
-        // A thread that a dead mount holds still counts as a connection of its user.
+        // An attendant thread that a dead mount blocks still counts as a connection of its uid.
         if !over.attendant_end.is_terminated() {
             let _ = over.attendant_end.await;
         }
     }
 
-    /// The connection goes to the worker, and the worker gets a thread that attends to it.
+    /// Passes the connection to the worker and starts its attendant thread.
     fn hand_over(
         &mut self,
         channel: &Arc<OwnedFd>,
@@ -183,7 +184,7 @@ impl WorkerSession {
                     Err(ending) => return ending,
                 },
                 Some(mut one) = waiting.recv() => {
-                    // Those that have their answer no longer count.
+                    // Answers that were delivered no longer count towards the limit.
                     while let Some(delivered) = leased.try_join_next() {
                         if let Ok(Err(ending)) = delivered {
                             return ending;
@@ -216,7 +217,8 @@ impl WorkerSession {
         MAX_PENDING_PER_THREAD * self.worker_threads
     }
 
-    /// How long the worker has from now on, if it has to end.
+    /// Sends changed limits and the order to drain to the worker. Returns how long the worker may still run, if it has to
+    /// end.
     fn apply_orders(&mut self, channel: &OwnedFd) -> Result<Option<Duration>, WorkerEnd> {
         let SessionOrders { is_draining: draining, limits } = self.orders.borrow_and_update().clone();
         if *limits != self.limits {
@@ -244,7 +246,7 @@ struct WorkerGuard {
 impl Drop for WorkerGuard {
     fn drop(&mut self) {
         self.worker.process.kill();
-        // The worker's end may be held in the kernel for longer than it lives.
+        // The killed process can stay in a system call and hold its end of the channel open, so this shuts the channel down.
         socket::shutdown(&self.worker.channel);
         if !self.session_has_ended {
             self.served.leases.release_worker(self.served.client.id);

@@ -1,5 +1,6 @@
-//! Starts workers. Through a descriptor opened at start, so that an upgrade of the package never stops new connections;
-//! with an empty environment, the channel as descriptor 0 and nothing else. Executed, never only forked.
+//! Starts workers: an exec, not only a fork, through a descriptor that was opened at the start, so that an upgrade of the
+//! package never stops new connections. A worker gets an empty environment and the channel as descriptor 0; descriptors 1 and
+//! 2 are /dev/null, and it inherits no others.
 
 use std::{
     io,
@@ -34,10 +35,10 @@ use crate::{
     },
 };
 
-/// A worker needs about a millisecond; a loaded machine gets this long.
+/// Time for a worker to report that it is ready. It needs about a millisecond, and more on a loaded machine.
 const READY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Where the worker's program was found, and the descriptor it is executed through.
+/// The path of the worker's program, and the descriptor that it is executed through.
 #[derive(Debug)]
 pub struct WorkerProgram {
     pub path: PathBuf,
@@ -46,7 +47,7 @@ pub struct WorkerProgram {
 }
 
 impl WorkerProgram {
-    /// Beside our own executable, or in `libexec` of the same prefix.
+    /// Finds the worker's program in the folder of this executable, or in `libexec` of the same prefix.
     pub fn find() -> Result<Self, String> {
         let own = std::env::current_exe().map_err(|error| format!("own executable: {error}"))?;
         let folder = own.parent().ok_or("own executable: has no folder")?;
@@ -65,7 +66,7 @@ impl WorkerProgram {
         ))
     }
 
-    /// A worker that others may write is no worker of ours.
+    /// Refuses a program that other users could change.
     fn check_program(found: LookupResult, own: &LookupResult) -> Result<Self, String> {
         let shown = found.path.display();
         let failed = |errno: Errno| format!("{shown}: {errno}");
@@ -82,7 +83,7 @@ impl WorkerProgram {
         if facts.mode & 0o002 != 0 || by_group {
             return Err(format!("{shown}: may be written by others (mode {:04o}); refusing to run it", facts.mode));
         }
-        // Whoever owns or could replace our own executable could have changed this very check.
+        // The owner of this executable is trusted, because that user could have changed this very check.
         let our_owner = own.file_name().and_then(|name| host::facts_at(&own.folder, name));
         let our_owner = our_owner.map_err(|errno| format!("{}: {errno}", own.path.display()))?.uid;
         if ![0, process::effective_uid(), our_owner].contains(&facts.uid) {
@@ -115,18 +116,18 @@ pub struct WarmWorker {
     pub pid: u32,
     pub process: ChildHandle,
     pub channel: Arc<OwnedFd>,
-    /// What it reported about its own attempts to escape.
+    /// The results of the worker's own attempts to escape.
     pub escape_results: Vec<(u8, escape::AttemptResult)>,
 }
 
 impl WarmWorker {
-    /// An idle worker has nothing to say: a channel that can be read is one that has ended, or talks nonsense.
+    /// False if the channel is readable: an idle worker sends nothing, so its channel has ended or it violates the protocol.
     pub fn is_usable(&self) -> bool {
         !poll::is_readable(self.channel.as_fd())
     }
 }
 
-/// Everything a worker of one profile is started with.
+/// Everything that a worker of one profile is started with.
 #[derive(Debug)]
 pub struct WorkerBlueprint {
     pub program: Rc<WorkerProgram>,
@@ -135,7 +136,7 @@ pub struct WorkerBlueprint {
 }
 
 impl WorkerBlueprint {
-    /// Starts a worker and believes it only after its report. On failure nothing is left behind.
+    /// Starts a worker and returns it once it has reported a working jail. Leaves nothing behind on failure.
     pub async fn start_worker(&self) -> Result<WarmWorker, String> {
         let (ours, theirs) = socket::message_pair().map_err(|errno| format!("socketpair: {errno}"))?;
         let json = serde_json::to_vec(&self.setup).map_err(|error| error.to_string())?;
@@ -166,7 +167,7 @@ impl WorkerBlueprint {
     fn check_report(&self, message: Option<ToSupervisor>) -> Result<Vec<(u8, escape::AttemptResult)>, String> {
         let (version, probes) = match message {
             Some(ToSupervisor::Ready { version, escape_results: probes }) => (version, probes),
-            // Escaped, because these are the words of an unconfined worker.
+            // Quoted with escapes, because the text comes from an unconfined worker.
             Some(ToSupervisor::Failed { reason }) => {
                 return Err(format!("the worker could not confine itself; it reports {reason:?}"));
             }
@@ -182,16 +183,16 @@ impl WorkerBlueprint {
     }
 }
 
-/// Puts a descriptor into the event loop, to be read. Interest in writing, too, would be a wake-up for every message
-/// that the far end takes, which is one for every answer.
+/// Registers a descriptor in the event loop, for reading only. With interest in writing, the loop would also wake whenever
+/// the far end receives a message, which is once per answer.
 #[allow(deprecated)]
 pub fn watch_readable<T: AsFd + AsRawFd>(fd: T) -> io::Result<AsyncFd<T>> {
-    // Deprecated because a type could answer `as_raw_fd` with somebody else's number, which ours, owning their
-    // descriptor, cannot. The replacement is an unsafe function, and those belong to `sys`, which knows no runtime.
+    // Deprecated because `as_raw_fd` of a type could return a descriptor that the value does not own. The types used here own
+    // theirs. The replacement is an unsafe function; those belong into `sys`, which does not depend on the runtime.
     AsyncFd::with_interest(fd, Interest::READABLE)
 }
 
-/// What a new worker says, `None` if it ends without a word.
+/// Receives the report of a new worker; `None` if the worker ends without one.
 async fn receive_report(channel: &AsyncFd<OwnedFd>) -> Result<Option<ToSupervisor>, String> {
     let mut buffer = vec![0; MAX_MESSAGE_BYTES];
     let receive = |channel: &OwnedFd| Ok(socket::receive(channel.as_fd(), &mut buffer, WaitMode::Now)?);

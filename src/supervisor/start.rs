@@ -1,5 +1,5 @@
-//! The start, in the one order that is safe: while single-threaded and unconfined as little as possible is done, and
-//! nothing of it after the supervisor has confined itself. A broker outside the jail is a known escape.
+//! The start, in the only safe order: while the supervisor is single-threaded and unconfined it does as little as possible,
+//! and after it has confined itself it does none of that any more. A broker outside the jail is a known way to escape.
 
 use std::{
     io::IsTerminal,
@@ -36,7 +36,7 @@ use crate::{
     terms::Level,
 };
 
-/// Everything that was prepared, for the loop that serves.
+/// Everything that `prepare` makes for the event loop.
 #[derive(Debug)]
 pub struct PreparedService {
     pub policy_in_force: PolicyInForce,
@@ -45,10 +45,10 @@ pub struct PreparedService {
     pub log: LineWriter,
 }
 
-/// Where clients come from.
+/// The source of client connections.
 #[derive(Debug)]
 pub enum ClientSource {
-    /// `owns_socket`: we have made the socket, and remove it.
+    /// `owns_socket`: this process created the socket, and removes it at the end.
     Listener {
         listener: UnixListener,
         location: SocketLocation,
@@ -97,8 +97,8 @@ pub fn run(args: &SupervisorArgs) -> Result<(), SupervisorError> {
     accept::run(prepared, source, notify)
 }
 
-/// Policy to open descriptors and blueprints. `bind` runs while we may still be root; the paths it returns, absolute and
-/// without links, are ours and become denied names where a root holds them.
+/// Turns the policy into open descriptors and worker blueprints. `bind` may still run as root. It returns absolute paths
+/// without links that belong to the service; they become denied names if a root contains them.
 pub fn prepare(
     args: &SupervisorArgs,
     log: LineWriter,
@@ -106,7 +106,7 @@ pub fn prepare(
 ) -> Result<PreparedService, SupervisorError> {
     let usage = |error: policy::PolicyError| SupervisorError::Usage(error.to_string());
     let starter = Starter::current();
-    // Paths without links that no client may touch even where a root holds them.
+    // Real paths that no client may use, even if they are in a root.
     let mut own = Vec::new();
     let (policy, file) = match &args.policy {
         None => (args.command_line_policy(), None),
@@ -147,14 +147,14 @@ pub fn prepare(
     let audit = AuditWriter::open(target.as_ref(), roots_file, &log, policy.audit.level, level, identity.uid)
         .map_err(SupervisorError::Failed)?;
     own.extend(audit.file_paths());
-    // Also where this service writes to another file or to none: other commands of the same user do write there.
+    // Denied even if this service writes to another file or to none, because other commands of the same user write there.
     let of_user = AuditPath::for_user(|name| std::env::var_os(name)).and_then(|path| lookup::look_up(&path).ok());
     if let Some(found) = of_user.filter(|found| !own.contains(&found.path)) {
         own.extend(AuditPath::names(&found.path));
     }
     own.push(program.path.clone());
     own.extend(std::env::current_exe());
-    // Where the socket's folder is itself a root, the socket alone is denied.
+    // If the folder of the socket is itself a root, only the socket is denied.
     own.retain(|path| !roots.iter().any(|root| root.root.path == *path));
     let opened = open_roots(&roots, found, starter.uid != identity.uid)?;
     let ground = StartState {
@@ -175,8 +175,8 @@ pub fn prepare(
     Ok(PreparedService { policy_in_force: offer, reloader: Reloader { start_state: ground, policy, file }, audit, log })
 }
 
-/// A policy names its audit, and a service without one writes to standard error. A supervisor of one command writes to the
-/// file that its user named, or to the one that all commands of this user share.
+/// A policy names its audit file; without one, records go to standard error. A supervisor of one command writes to the file
+/// that its user named, or to the file that all commands of this user share.
 fn audit_target(args: &SupervisorArgs, policy: &Policy) -> Option<AuditTarget> {
     let file = |path, is_shared| AuditTarget { path: AuditPath::File(path), is_shared };
     match (args.mode, &args.audit) {
@@ -190,8 +190,8 @@ fn audit_target(args: &SupervisorArgs, policy: &Policy) -> Option<AuditTarget> {
     }
 }
 
-/// The folders that were found at first; from here on only descriptors count. A service that has become another user finds
-/// them `again` with the rights of that user, so that nobody reaches through it what that user may not.
+/// Takes the folders that the first resolution found; from here on only descriptors count. A service that has changed to
+/// another user opens them `again` with the rights of that user, so that clients reach nothing that this user may not.
 fn open_roots(
     roots: &[PreparedRoot],
     found: Vec<LookupResult>,
@@ -215,8 +215,8 @@ fn open_roots(
     roots.iter().zip(found).map(open).collect()
 }
 
-/// The supervisor's own jail: the roots, whoever may see them now or after a reload; its program; its policy's folder;
-/// removing its socket.
+/// Confines the supervisor. It keeps access to the roots of all profiles, also for a later reload, to the worker's program
+/// and the folder of the policy, and it may remove its socket.
 pub fn confine_self(prepared: &PreparedService, source: &ClientSource) -> Result<(), SupervisorError> {
     let failed = |error: confine::ConfineError| SupervisorError::NotEnforceable(error.to_string());
     confine::give_up_privileges().map_err(failed)?;
@@ -248,12 +248,12 @@ fn take_stdin_connection() -> Result<OwnedFd, SupervisorError> {
         return Err(SupervisorError::Usage("--inetd: standard input is not a connected Unix stream socket".into()));
     }
     let connection = stdin.as_fd().try_clone_to_owned().map_err(|error| SupervisorError::Failed(error.to_string()))?;
-    // The duplicate is the connection; a second one on descriptor 0 would keep it open for ever.
+    // The duplicate serves as the connection. Another one on descriptor 0 would keep it open for ever.
     host::replace_stdin_with_null().map_err(|errno| SupervisorError::Failed(format!("/dev/null: {errno}")))?;
     Ok(connection)
 }
 
-/// What the log writes to: a line that finds no place is lost, the service goes on.
+/// The writer of the log. A line that does not fit into the queue is lost, and the service continues.
 struct LogWriter(LineWriter);
 
 impl std::io::Write for LogWriter {
@@ -272,7 +272,7 @@ impl std::io::Write for LogWriter {
     }
 }
 
-/// Text for a person, JSON for a journal; a private supervisor speaks up only when something is wrong.
+/// Starts the log: text on a terminal, else JSON for a journal. In all modes other than the daemon only errors are logged.
 pub fn start_log(mode: RunMode) -> Result<LineWriter, SupervisorError> {
     let stderr =
         host::duplicate_stderr().map_err(|errno| SupervisorError::Failed(format!("standard error: {errno}")))?;

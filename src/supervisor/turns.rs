@@ -8,11 +8,11 @@ use tokio::sync::oneshot;
 
 /// Workers that are started at the same time for connections of one uid: about as many as the event loop can keep busy.
 const MAX_STARTS_PER_UID: usize = 4;
-/// The same for all uids together.
+/// Workers that are started at the same time for all uids together.
 const MAX_STARTS: usize = 16;
 /// Connections of one uid that may wait for a worker. Each holds a descriptor.
 const MAX_WAITING_PER_UID: usize = 128;
-/// The same for all uids together.
+/// Connections of all uids together that may wait for a worker.
 const MAX_WAITING: usize = 1024;
 
 /// Connections that wait for a worker, by uid. The uids take turns.
@@ -42,7 +42,7 @@ pub struct Turn {
     turns: Turns,
 }
 
-/// Error: too many connections wait.
+/// The error for too many waiting connections.
 #[derive(Debug)]
 pub struct TurnQueueFull;
 
@@ -50,7 +50,7 @@ impl Turns {
     /// Adds a connection to the queue. The receiver gets its turn, or is closed if another uid displaces the connection.
     pub fn request_turn(&self, uid: u32) -> Result<oneshot::Receiver<Turn>, TurnQueueFull> {
         let (sender, turn) = oneshot::channel();
-        // Dropped only after the borrow has ended.
+        // Dropped at the end of the function, after the borrow has ended.
         let _displaced = self.0.borrow_mut().push(uid, sender)?;
         self.grant_turns();
         Ok(turn)
@@ -67,7 +67,7 @@ impl Turns {
 }
 
 impl Turn {
-    /// Whether more connections of this uid wait, so that it should leave the last warm worker to another uid.
+    /// True if more connections of this uid wait. It should then leave the last warm worker to another uid.
     pub fn has_more_waiting(&self) -> bool {
         let queue = self.turns.0.borrow();
         queue.users.iter().any(|user| user.uid == self.uid && !user.waiting.is_empty())

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use crate::broker::Intent;
 
-/// What recovery has done about a name so far.
+/// How far recovery of a name has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RecoveryStage {
     /// The first attempt has not ended; it usually takes milliseconds.
@@ -28,9 +28,9 @@ impl UnsettledNames {
         (!all.is_empty()).then(|| Arc::new(Self(all)))
     }
 
-    /// Whether the answer for `path` could show or disturb an interrupted change. True for an unsettled name and everything
-    /// below it; for the folders above it true for changes, and for listings and searches until the first attempt has ended.
-    /// Otherwise one name that cannot be put in order would block its whole folder.
+    /// True if the answer for `path` could show or disturb an interrupted change: for an unsettled name and everything below
+    /// it; for the folders above it if the intent is a change, and for listings and searches until the first attempt has
+    /// ended. Otherwise one name that cannot be put in order would block its whole folder.
     pub fn concerns(&self, path: &[u8], intent: Intent) -> bool {
         let above = memchr::memchr_iter(b'/', path).map(|slash| &path[..slash]);
         if above.chain([path]).any(|name| self.0.contains_key(name)) {

@@ -1,16 +1,16 @@
-//! Which layer closes which way out, and what stays open: derived from what the supervisor enforces, for `coder::info` and
-//! `stockade check`. Runs in the worker and in clients. Pure; decides nothing.
+//! Which layer blocks which way out of the jail, and what stays open. Derived from what the supervisor enforces, for
+//! `coder::info` and `stockade check`. Runs in the worker and in clients. Pure; decides nothing.
 
 use super::types::info::{Confinement, Layer};
 use crate::terms::{AccessTimes, EnforcedConfinement, Hardlinks, Level, Mode, Root};
 
-/// From this ABI on Landlock itself forbids emptying a file of a read-only root.
+/// From this ABI on, Landlock itself forbids truncating a file of a read-only root.
 const ABI_TRUNCATE: u32 = 3;
 const ABI_TCP: u32 = 4;
 const ABI_IOCTL: u32 = 5;
 const ABI_SCOPES: u32 = 6;
 
-/// What holds without the kernel's jail, and by what.
+/// What is protected without the kernel's jail, and the layers that protect it.
 const USERSPACE_LAYERS: &[(&str, &[&str])] = &[
     ("links and mount points on the way", &["resolver"]),
     ("writing in read-only roots", &["request table"]),
@@ -22,7 +22,7 @@ const USERSPACE_LAYERS: &[(&str, &[&str])] = &[
     ("descriptors, file size, core dumps", &["rlimits"]),
 ];
 
-/// `roots` are those of one profile.
+/// `roots`: the roots of one profile.
 pub fn describe_confinement(enforced: &EnforcedConfinement, roots: &[Root]) -> Confinement {
     let EnforcedConfinement { level, landlock_abi, resolver } = *enforced;
     let abi = landlock_abi.unwrap_or_default();
@@ -53,7 +53,8 @@ fn kernel_layers(abi: u32, writable: bool) -> Vec<Layer> {
         new_layer("writing in read-only roots", &["request table", "landlock"]),
         with_landlock("emptying files of read-only roots", "request table", ABI_TRUNCATE),
         new_layer("mode and times", &["seccomp"]),
-        // Through descriptors they can be set, for a replaced file to keep them; outside there are none to open.
+        // A writing worker may set them through descriptors, so that a replaced file keeps them; Landlock lets it open none
+        // outside the roots.
         new_layer("owner and attributes outside the roots", if writable { &["landlock"] } else { &["seccomp"] }),
         new_layer("programs, processes, threads, executable memory", &["seccomp"]),
         with_landlock("TCP", "seccomp", ABI_TCP),

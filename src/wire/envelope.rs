@@ -1,5 +1,6 @@
-//! Runs in the worker: one frame in, one thing to do out. Also writes the frontends' calls.
-//! Trusts nothing: a frame is whatever the client sent. Never panics, never answers without knowing to whom.
+//! Parses one frame into a call, a cancellation or an error. Also writes the calls of frontends. Runs in the worker and in
+//! frontends. Trusts nothing: a client can send any frame. Never panics. Reads the id first, so that every later error goes
+//! to the call that caused it.
 
 use std::fmt;
 
@@ -21,7 +22,7 @@ pub const CANCEL_METHOD: &str = "$/cancelRequest";
 
 const MEMBERS: [&str; 5] = ["jsonrpc", "id", "method", "params", "timeout_ms"];
 
-/// What a client calls its call. Fractions are refused: two readers may not agree on whether they are equal.
+/// The id that a client gives its call. Fractions are refused, because two parsers may not agree on whether they are equal.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Id {
     Integer(i64),
@@ -60,7 +61,7 @@ impl fmt::Display for Id {
     }
 }
 
-/// Members of the envelope that mean nothing: each with what was probably meant.
+/// Unknown members of the envelope, each with a hint at what was probably meant.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct UnknownMembers(Vec<(String, String)>);
 
@@ -69,14 +70,14 @@ pub enum Incoming {
     Call {
         id: Id,
         method: String,
-        /// An object, always.
+        /// Always an object.
         params: Value,
         timeout_ms: Option<u64>,
         unknown: UnknownMembers,
     },
-    /// `id` is the call to cancel. A sender that gave the cancellation an id of its own waits for a reply to that.
+    /// `id` is the call to cancel. If the cancellation has an id itself, the sender expects a reply to that id (`reply_to`).
     Cancel { id: Id, reply_to: Option<Id> },
-    /// To be answered with the error; `id` is null on the wire where it is `None`.
+    /// The reply is this error. Without an `id`, the wire shows null.
     Invalid { id: Option<Id>, error: RpcError },
 }
 
@@ -146,7 +147,7 @@ pub fn parse(frame: &[u8]) -> Incoming {
 }
 
 fn parse_envelope(mut envelope: Envelope) -> Incoming {
-    // The id first: every later complaint should reach the call that caused it.
+    // The id first, so that every later error goes to the call that caused it.
     let id = match envelope.id.take().as_ref().map(Id::from_value) {
         Some(None) => {
             let error = RpcError::invalid_request("id must be an integer or a string");
@@ -213,14 +214,14 @@ impl UnknownMembers {
     fn of(unknown: &Map<String, Value>) -> Self {
         let hint = |name: &str| match nearest(name, MEMBERS) {
             Some(known) => format!("; did you mean {known}?"),
-            // The usual slip: the function's fields beside `params` instead of inside.
+            // The usual mistake: fields of the function are beside `params` instead of inside.
             None => "; fields of the function belong inside params".to_owned(),
         };
-        // One more than the warnings hold, so that they say that some were left out.
+        // Takes one more than the warnings hold, so that they state that some were left out.
         Self(unknown.keys().take(MAX_WARNINGS + 1).map(|name| (excerpt(name), hint(name))).collect())
     }
 
-    /// For a call that changes nothing.
+    /// Warnings, for a call that changes nothing.
     pub fn warnings(&self) -> Warnings {
         let mut warnings = Warnings::default();
         for (name, hint) in &self.0 {
@@ -229,7 +230,7 @@ impl UnknownMembers {
         warnings
     }
 
-    /// For a call that changes something: the member may be a guard in the wrong place.
+    /// Refuses unknown members, for a call that changes something: the member may be a guard in the wrong place.
     pub fn check_none(&self) -> super::Result<()> {
         match self.0.first() {
             None => Ok(()),

@@ -1,4 +1,4 @@
-//! The one error type. Its codes are those of `terms`; its texts are what an agent reads next.
+//! The error type of all functions. Its codes are those of `terms`; an agent reads its texts.
 
 use std::fmt;
 
@@ -56,7 +56,7 @@ impl Error {
         Self::new(Code::BadInput, message)
     }
 
-    /// Missing and denied are one answer: nothing about a denied name may depend on whether it exists.
+    /// A missing and a denied name have the same error: no answer about a denied name may depend on whether it exists.
     pub fn not_found(path_as_sent: &str) -> Self {
         Self::new(
             Code::NotFound,
@@ -66,7 +66,7 @@ impl Error {
         )
     }
 
-    /// The same error as for a missing file, for a name that a rule denies.
+    /// The error for a name that a rule denies. The client gets the same answer as for a missing file.
     pub fn denied(path_as_sent: &str) -> Self {
         Self { is_denied: true, ..Self::not_found(path_as_sent) }
     }
@@ -77,7 +77,7 @@ impl Error {
         Self { reason: Some(Reason::Protected), rule, ..Self::new(Code::ReadOnly, message) }
     }
 
-    /// Other I/O trouble, with the system's own words and the caller's own path.
+    /// Other I/O errors, with the text of the system and the path as sent.
     pub fn io(path_as_sent: &str, what: impl fmt::Display) -> Self {
         Self::new(Code::Io, format!("{path_as_sent}: {what}"))
     }

@@ -1,16 +1,17 @@
-//! Runs in the worker (client bytes) and in frontends (reply bytes, and the lines of an MCP host).
-//! Trusts nothing: the other side decides how bytes are cut, how long a line is and whether it ever ends.
-//! Never holds more than the frame limit and one read, never looks at a byte twice, never copies a frame out.
+//! Splits a byte stream into lines. Runs in the worker (bytes of the client) and in frontends (replies, and the lines of an
+//! MCP host). Trusts nothing: the other side decides how the bytes are split, how long a line is and whether it ever ends.
+//! Never holds more than the frame limit and one read, never scans a byte twice, never copies a frame out.
 
 use std::ops::Range;
 
-/// What an idle connection costs, and what one read may bring beyond the frame limit.
+/// The buffer of an idle connection, and the most that one read may add beyond the frame limit.
 pub const CHUNK_BYTES: usize = 16 << 10;
 
-/// What is kept for the next long line; more is given back. Whoever sends one often sends another.
+/// Size of the buffer that is kept for the next long line, because a client that sends one often sends another. A larger
+/// buffer is freed.
 const KEPT_BYTES: usize = 256 << 10;
 
-/// Below this a read is not worth its system call, so the buffer makes room first.
+/// With less space a read is not worth its system call, so the buffer makes room first.
 const MIN_SPARE_BYTES: usize = 4 << 10;
 
 /// Only a buffer that was made with `with_reservations` needs reservations for longer lines.
@@ -21,24 +22,24 @@ const UNRESERVED_BYTES: usize = STEP_BYTES + CHUNK_BYTES;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
-    /// Nothing after such a line can be trusted to be a line's beginning: answer, then close.
+    /// The next line begins at an unknown place: answer and close the connection, or call `skip_frame`.
     #[error("a line is longer than {max_frame_bytes} bytes")]
     TooLarge { max_frame_bytes: usize },
 }
 
-/// Cuts a byte stream into lines. Read into `spare_mut`, say how much with `filled`, take lines with `next` until
-/// `None`, repeat.
+/// Splits a byte stream into lines. Read into `spare_mut`, report the number of bytes with `filled`, take lines with `next`
+/// until it returns `None`, and repeat.
 #[derive(Debug)]
 pub struct FrameBuffer {
     /// Zeroed storage, so that a read can go straight into it without unsafe code.
     storage: Vec<u8>,
     /// First byte of the oldest line that has not been handed out.
     start: usize,
-    /// No line feed lies in `start..scanned`; a byte-at-a-time sender costs no rescans.
+    /// There is no line feed in `start..scanned`, so a sender of single bytes causes no rescans.
     scanned: usize,
     end: usize,
     max_frame_bytes: usize,
-    /// How large the buffer may become; grows with `add_reserved_step`. `None` if only `max_frame_bytes` limits it.
+    /// The largest allowed size of the buffer; `add_reserved_step` raises it. `None` if only `max_frame_bytes` limits it.
     allowed_bytes: Option<usize>,
     /// After a line that was too long all further bytes are dropped.
     broken: bool,
@@ -77,8 +78,8 @@ impl FrameBuffer {
         self.max_frame_bytes = max_frame_bytes;
     }
 
-    /// Whether the unfinished line fills the allowed buffer. Before the next read, reserve a step and call `add_reserved_step`, or
-    /// `abandon` the line: there is no room left to read into.
+    /// True if the unfinished line fills the allowed buffer, so that there is no space for the next read. Reserve a step and
+    /// call `add_reserved_step`, or `abandon` the line.
     pub fn needs_reservation(&self) -> bool {
         let allowed = self.allowed_bytes.filter(|allowed| *allowed < self.max_buffer_bytes());
         allowed.is_some_and(|allowed| !self.broken && self.buffered() + MIN_SPARE_BYTES > allowed)
@@ -88,13 +89,13 @@ impl FrameBuffer {
         self.allowed_bytes = self.allowed_bytes.map(|allowed| allowed.saturating_add(STEP_BYTES));
     }
 
-    /// After `FrameError::TooLarge`: drops the rest of that line and goes on with the next one.
+    /// Call this after `FrameError::TooLarge` to drop the rest of that line and continue with the next one.
     pub fn skip_frame(&mut self) {
         self.broken = false;
         self.skipping = true;
     }
 
-    /// Drops what is buffered, and all further bytes.
+    /// Drops the buffered bytes and all further bytes.
     pub fn abandon(&mut self) {
         self.broken = true;
         (self.start, self.scanned, self.end) = (0, 0, 0);
@@ -121,16 +122,16 @@ impl FrameBuffer {
         had_steps
     }
 
-    /// What the longest line needs.
+    /// The buffer size that the longest line needs.
     fn max_buffer_bytes(&self) -> usize {
         self.max_frame_bytes.saturating_add(CHUNK_BYTES)
     }
 
-    /// Room for the next read. Empty only when lines that nobody has taken fill the buffer: a read of nothing
-    /// would look like the end of the stream, so take them first.
+    /// Space for the next read. Empty only while complete lines fill the buffer. Take them first, because a read into an
+    /// empty buffer looks like the end of the stream.
     pub fn spare_mut(&mut self) -> &mut [u8] {
         if self.broken {
-            // Here and not where the error arises, so that `has_frame` can take its look back.
+            // Done here and not where the error arises, so that `has_frame` can restore the state before the error.
             (self.start, self.scanned, self.end) = (0, 0, 0);
         }
         if self.start == self.end || self.storage.len() - self.end < MIN_SPARE_BYTES {
@@ -157,11 +158,11 @@ impl FrameBuffer {
         }
     }
 
-    /// Whether `next` has something. Decides if a second thread should be woken before a call is run inline.
+    /// True if `next` returns something. A reader checks this before it waits for more bytes.
     pub fn has_frame(&mut self) -> bool {
         let (start, scanned, skipping) = (self.start, self.scanned, self.skipping);
         match self.take_frame() {
-            // An error is given once, by `next`; looking ahead must not use it up.
+            // Each error is returned once, by `next`, so this check must restore the state before the error.
             Some(Err(_)) => {
                 self.broken = false;
                 (self.start, self.scanned, self.skipping) = (start, scanned, skipping);
@@ -175,7 +176,7 @@ impl FrameBuffer {
         }
     }
 
-    /// Bytes that belong to no line that was handed out. Not zero at the end of the stream: a line was cut off.
+    /// Bytes of lines that were not returned yet. If this is not zero at the end of the stream, a line was cut off.
     pub fn buffered(&self) -> usize {
         self.end - self.start
     }
@@ -232,8 +233,8 @@ impl FrameBuffer {
         }
     }
 
-    /// Doubles for a long line, falls back to one chunk when a very long one is gone. The two conditions exclude each
-    /// other, so no sequence of frames makes the storage flutter.
+    /// Doubles the storage for a long line, and shrinks it to one chunk after a very long line. The two conditions exclude
+    /// each other, so no sequence of frames makes the storage grow and shrink all the time.
     fn fit_storage(&mut self) {
         if self.end + MIN_SPARE_BYTES <= CHUNK_BYTES {
             if self.storage.len() > self.kept_bytes {

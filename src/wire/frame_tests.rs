@@ -90,7 +90,7 @@ fn a_line_of_exactly_the_limit_passes_and_one_byte_more_does_not() {
     }
 }
 
-/// Whether the end of the long line came with it or later.
+/// The end of the long line may arrive together with the line or later.
 #[test]
 fn a_line_that_is_skipped_costs_no_other_line() {
     for chunk in [1, 3, 7, 100] {

@@ -6,7 +6,7 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use super::{schema, types};
 
-/// What a call may do to the disk. A read-only profile does not even offer `Write` functions.
+/// Whether a call may change the disk. A read-only profile does not offer `Write` functions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FunctionClass {
@@ -21,31 +21,32 @@ pub enum Cost {
     Long,
 }
 
-/// How a function is offered to a model, by MCP: under a short name, with flat arguments, in few words.
+/// The MCP tool of a function, for models: a short name, flat arguments, a short description.
 #[derive(Debug, Clone, Copy)]
 pub struct Tool {
     pub name: &'static str,
-    /// For people.
+    /// Shown to users.
     pub title: &'static str,
-    /// What it does, defaults that matter, and an example where the arguments need one. Short: a model pays for it in every
-    /// conversation. The names of most arguments say what they are.
+    /// What the tool does, the defaults that matter, and an example where the arguments need one. Short, because it is part
+    /// of the prompt in every conversation. The names of most arguments need no explanation.
     pub description: &'static str,
-    /// JSON Schema of the arguments that models need. By hand and without words, because the names say it; held against the
-    /// request's own schema by a test. A call may use every field of the request.
+    /// JSON Schema of the arguments that models need. Written without descriptions, because the names suffice. A test
+    /// compares it with the schema of the request. A call may use every field of the request.
     pub input_schema: &'static str,
     pub argument_mapping: ArgumentMapping,
-    /// May replace or remove what is there.
+    /// May replace or remove existing files.
     pub destroys: bool,
-    /// The same call once more changes nothing more.
+    /// Repeating the same call changes nothing more.
     pub idempotent: bool,
 }
 
-/// How flat arguments become a request.
+/// How flat arguments are turned into a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ArgumentMapping {
-    /// They are the request.
+    /// The arguments are the request.
     Request,
-    /// They are one entry of this list of the request, but for the second names, which lie beside it.
+    /// The arguments are the only entry of this list of the request. Arguments with the names in the second list are fields
+    /// of the request itself.
     Entry(&'static str, &'static [&'static str]),
 }
 
@@ -54,9 +55,10 @@ pub trait Function {
     const NAME: &'static str;
     const CLASS: FunctionClass;
     const COST: Cost;
-    /// Agent-facing: what it does, the envelope spelled out, the next useful call.
+    /// The description for agents: what the function does, an example with the whole envelope, the next useful call.
     const DESCRIPTION: &'static str;
-    /// Absent for what a model does by way of another tool: each one costs it attention.
+    /// `None` for a function that a model needs no tool for, because another tool covers it: every tool takes a part of the
+    /// model's attention.
     const TOOL: Option<Tool> = None;
     type Request: DeserializeOwned + JsonSchema + 'static;
     type Response: Serialize + JsonSchema;
@@ -104,7 +106,7 @@ macro_rules! entries {
     ($($function:ident),* $(,)?) => { &[$(FunctionEntry::of::<types::$function>()),*] };
 }
 
-/// In the order of `functions!`, which is the order of every listing.
+/// All functions, in the order of `functions!`, which is the order of every listing.
 pub static FUNCTIONS: &[FunctionEntry] = functions!(entries);
 
 pub fn find_function(name: &str) -> Option<&'static FunctionEntry> {

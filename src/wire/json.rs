@@ -1,13 +1,13 @@
-//! Runs in the worker on the bytes of a client, and in frontends on what they pass on to the worker.
-//! Trusts nothing. Never lets two readers of the same bytes disagree (duplicate keys), never recurses deeper than
-//! `MAX_DEPTH`, never lets a frame become a multiple of itself in memory (`MAX_VALUES`).
+//! A strict JSON parser. Runs in the worker on the bytes of a client, and in frontends on what they pass on to the worker.
+//! Trusts nothing. Never accepts bytes that two parsers could read differently (duplicate keys), never recurses deeper than
+//! `MAX_DEPTH`, never lets a frame need many times its size in memory (`MAX_VALUES`).
 
 use std::{cell::Cell, collections::BTreeSet, fmt, marker::PhantomData};
 
 use serde::de::{self, Deserialize, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
-/// Nested arrays and objects. Below serde_json's own 128, so that this limit is the one that answers.
+/// Nested arrays and objects. Lower than the limit of serde_json (128), so that this limit causes the error.
 pub const MAX_DEPTH: u8 = 64;
 
 /// Values in one frame. `{"a":0}` is 8 bytes on the wire and over 600 in memory: without this a frame within its
@@ -16,7 +16,7 @@ pub const MAX_VALUES: u32 = 1 << 18;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum JsonError {
-    /// Not JSON at all (JSON-RPC -32700).
+    /// The text is not JSON (JSON-RPC -32700).
     #[error("not valid JSON: {0}")]
     Syntax(String),
     /// JSON that two parsers could read differently (-32600).
@@ -28,20 +28,20 @@ pub enum JsonError {
     TooManyValues,
 }
 
-/// One JSON text and nothing after it but white space.
+/// Parses one JSON text. Only white space may follow it.
 pub fn parse(bytes: &[u8]) -> Result<Value, JsonError> {
     parse_with(bytes, |strict, deserializer| strict.deserialize(deserializer))
 }
 
-/// The members of an object, by names that are known beforehand: nothing is copied to recognise them.
+/// The members of an object, by names that are known beforehand. No name has to be copied to recognise it.
 pub trait ObjectMembers<'de>: Default {
     type Key: Deserialize<'de>;
 
-    /// The name, if it was there before.
+    /// Returns the name as an error if the object has this member already.
     fn add(&mut self, key: Self::Key, value: Value) -> Result<(), String>;
 }
 
-/// The same for a text that begins as an object.
+/// Like `parse`, for a text that has to be an object.
 pub fn parse_object<'de, M: ObjectMembers<'de>>(bytes: &'de [u8]) -> Result<M, JsonError> {
     parse_with(bytes, |strict, deserializer| deserializer.deserialize_map(ObjectParser(strict, PhantomData)))
 }
@@ -76,7 +76,8 @@ fn parse_within<'de, T>(
     parsed.map_err(|e| budget.refusal.take().unwrap_or_else(|| JsonError::Syntax(e.to_string())))
 }
 
-/// What the whole text shares. serde's errors are text; the typed reason waits here until the parser has unwound.
+/// Limits for the whole text, and the reason for a refusal: errors of serde are texts, so the typed reason is kept here until
+/// the parser has returned.
 struct ParseBudget {
     refusal: Cell<Option<JsonError>>,
     values_left: Cell<u32>,
@@ -272,7 +273,7 @@ impl<'de, M: ObjectMembers<'de>> Visitor<'de> for ObjectParser<'_, M> {
     }
 }
 
-/// Client text quoted in a message: enough to recognise it, never a way to make the message long.
+/// Cuts a text of the client for a message: enough to recognise it, and never enough to make the message long.
 pub(crate) fn excerpt(text: &str) -> String {
     const MAX_SHOWN_CHARS: usize = 64;
     match text.char_indices().nth(MAX_SHOWN_CHARS) {

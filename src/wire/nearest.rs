@@ -1,30 +1,30 @@
-//! Runs wherever a client's name is answered with "did you mean". Pure.
-//! Does not trust the name: its length is bounded before anything is compared.
+//! Finds the name for "did you mean" after a client has sent an unknown one. Pure. Does not trust the name: its length is
+//! bounded before anything is compared.
 
 use crate::edit_distance::edit_distance;
 
 /// Longer names get no suggestion, so the comparison costs at most this squared per candidate.
 const MAX_NAME_BYTES: usize = 64;
 
-/// Shorter names lie inside too many others for that to mean anything.
+/// Shorter names are part of too many other names for that to mean anything.
 const MIN_CONTAINED_CHARS: usize = 4;
 
-/// The candidate a writer of `name` most likely meant, or none if all are far.
+/// The candidate that the sender of `name` most likely meant; `None` if no candidate is near.
 ///
-/// Three slips are near: a typo (few edits), other word order or style (`fromLine` for `line_from`), and a word too
-/// many or too few (`filepath` for `path`).
+/// Three mistakes count as near: a typo (few edits), other word order or style (`fromLine` for `line_from`), and a missing or
+/// an additional word (`filepath` for `path`).
 pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     if name.is_empty() || name.len() > MAX_NAME_BYTES {
         return None;
     }
     let sent = ComparableName::of(name);
     let near = candidates.into_iter().filter_map(|c| Some((sent.distance(&ComparableName::of(c))?, c)));
-    // The first of equals, so that the order of the candidates decides and not chance.
+    // Takes the first of several equal ones, so the order of the candidates decides.
     near.min_by_key(|(slips, _)| *slips).map(|(_, candidate)| candidate)
 }
 
-/// The same for functions. Without what all their names begin with: it would count as letters that agree, and make
-/// `coder::stat` the nearest to `coder::list`.
+/// Like `nearest`, for function names. Ignores their common prefix, whose letters would count as equal and make `coder::stat`
+/// the nearest name to `coder::list`.
 pub fn nearest_function<'a>(name: &str, offered: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     fn bare(name: &str) -> &str {
         name.strip_prefix("coder::").unwrap_or(name)
@@ -34,7 +34,7 @@ pub fn nearest_function<'a>(name: &str, offered: impl IntoIterator<Item = &'a st
     offered.into_iter().find(|name| bare(name) == near)
 }
 
-/// A name without its style.
+/// A name without the differences of style: case and separators.
 struct ComparableName {
     plain: Vec<char>,
     sorted: Vec<char>,
@@ -57,11 +57,11 @@ impl ComparableName {
         Self { plain, sorted: words.concat().chars().collect() }
     }
 
-    /// How far apart, if near at all.
+    /// The number of edits between the names, or `None` if they are not near.
     fn distance(&self, other: &Self) -> Option<usize> {
         let (shorter, longer) = if self.plain.len() <= other.plain.len() { (self, other) } else { (other, self) };
         let edits = edit_distance(&self.plain, &other.plain).min(edit_distance(&self.sorted, &other.sorted));
-        // A third of the letters may differ; a name of two letters allows none but its style.
+        // A third of the letters may differ. A name of two letters may differ only in style.
         if edits <= shorter.plain.len() / 3 {
             return Some(edits);
         }

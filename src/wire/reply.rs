@@ -42,7 +42,7 @@ fn try_write_result(
     Ok(())
 }
 
-/// `{"warnings":[…]` + `{"a":1}` → `{"warnings":[…],"a":1}`: one byte changes, the result is not written twice.
+/// `{"warnings":[…]` + `{"a":1}` → `{"warnings":[…],"a":1}`: changes one byte instead of writing the result twice.
 fn join_objects(out: &mut Vec<u8>, at: usize, body: usize) {
     debug_assert_eq!(out[body], b'{', "results are objects");
     if out[body..] == *b"{}" {
@@ -51,7 +51,7 @@ fn join_objects(out: &mut Vec<u8>, at: usize, body: usize) {
     } else if out[body] == b'{' {
         out[body] = b',';
     } else {
-        // A result that is no object has no place for warnings; the result matters more.
+        // A result that is no object cannot hold warnings. They are dropped, because the result matters more.
         out.drain(at..body);
     }
 }

@@ -1,5 +1,5 @@
-//! Runs in the worker (to answer) and in frontends (to read answers). Pure.
-//! Texts are for an agent: what is wrong, then the next useful call. Quotes of the client's text are cut short.
+//! Errors of JSON-RPC. Runs in the worker (to write them) and in frontends (to read them). Pure. Texts are for an agent: what
+//! is wrong, then the next useful call. Quotes of the client's text are cut.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,7 +15,7 @@ pub const PARSE_ERROR: i32 = -32700;
 pub const INVALID_REQUEST: i32 = -32600;
 pub const METHOD_NOT_FOUND: i32 = -32601;
 pub const INVALID_PARAMS: i32 = -32602;
-/// A function refused: the C-code in `data` says why.
+/// A function refused the call; the C-code in `data` gives the reason.
 pub const FUNCTION_ERROR: i32 = -32000;
 
 /// The `error` member of a reply.
@@ -28,7 +28,7 @@ pub struct RpcError {
     pub data: Option<Box<ErrorData>>,
 }
 
-/// What a function says about its refusal, and what was odd about the request: a misspelt field is often the reason.
+/// The error of a function, and the warnings about the request: a misspelt field is often the reason for the error.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ErrorData {
     #[serde(flatten)]
@@ -37,7 +37,7 @@ pub struct ErrorData {
     pub warnings: Vec<String>,
 }
 
-/// What a function answers. A failure to decode its request is `RpcError::invalid_params` instead.
+/// The answer to a call whose function failed. A request that cannot be decoded gets `RpcError::invalid_params` instead.
 impl From<Error> for RpcError {
     fn from(error: Error) -> Self {
         Self {
@@ -56,7 +56,8 @@ impl From<JsonError> for RpcError {
 }
 
 impl RpcError {
-    /// Only beside the words of a function: where there are none, the request was not understood that far.
+    /// Adds the warnings to the error data of a function. An error without data gets none: its request was not parsed far
+    /// enough to have warnings.
     pub fn with_warnings(mut self, warnings: &Warnings) -> Self {
         if let Some(data) = &mut self.data {
             data.warnings = warnings.as_slice().to_vec();
@@ -82,7 +83,7 @@ impl RpcError {
         Self::invalid_request(format!("id {id} belongs to a call that is still running; give each call its own id"))
     }
 
-    /// `offered` are the functions of this connection, which may be fewer than exist.
+    /// `offered`: the functions of this connection, which may be fewer than exist.
     pub fn unknown_method<'a>(method: &str, offered: impl IntoIterator<Item = &'a str>) -> Self {
         let hint = match nearest_function(method, offered) {
             Some(name) => format!("did you mean {name}?"),

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::function::{FUNCTIONS, Function, FunctionClass};
 
-/// One function as documentation, schema listings and registrations show it.
+/// One function in the form that documentation, schema listings and registrations show.
 #[derive(Debug, Clone, Serialize)]
 pub struct FunctionDoc {
     pub function_id: &'static str,
@@ -33,7 +33,7 @@ pub fn request_schema<F: Function>() -> Schema {
     accepted_schema::<F::Request>()
 }
 
-/// The result as it leaves: what the function returns, and the warnings that the envelope may add.
+/// The schema of a complete result: the result of the function, and the warnings that the envelope may add.
 pub fn response_schema<F: Function>() -> Schema {
     let mut schema = SchemaSettings::draft07().for_serialize().into_generator().into_root_schema_for::<F::Response>();
     let warnings = json_schema!({
@@ -48,7 +48,7 @@ pub fn response_schema<F: Function>() -> Schema {
     schema
 }
 
-/// What a request (or one entry of its batch) may look like.
+/// The schema of a request, or of one entry of its batch.
 pub fn accepted_schema<T: JsonSchema>() -> Schema {
     SchemaSettings::draft07().for_deserialize().into_generator().into_root_schema_for::<T>()
 }

@@ -1,9 +1,9 @@
-//! Runs in the worker: what a call's reply says about the request beside its result.
-//! Client text goes in here already cut short; the number of lines is bounded here.
+//! Warnings about a request, which its reply carries beside the result. Runs in the worker. The client's text must be cut
+//! before it gets here; the number of warnings is limited here.
 
 use serde::Serialize;
 
-/// A request can hold a hundred thousand unknown fields; a reply names this many.
+/// Warnings that one reply holds. A request can have a hundred thousand unknown fields.
 pub const MAX_WARNINGS: usize = 20;
 
 const LEFT_OUT: &str = "more warnings were left out";
@@ -13,7 +13,7 @@ const LEFT_OUT: &str = "more warnings were left out";
 pub struct Warnings(Vec<String>);
 
 impl Warnings {
-    /// The same thing said twice (a batch seen as a whole and entry by entry) is said once.
+    /// Adds a warning, unless it is in the list already: a batch is checked as a whole and entry by entry.
     pub fn push(&mut self, warning: String) {
         if self.is_full() || self.0.contains(&warning) {
             return;
@@ -21,12 +21,12 @@ impl Warnings {
         self.0.push(if self.0.len() < MAX_WARNINGS { warning } else { LEFT_OUT.to_owned() });
     }
 
-    /// Nothing can be added.
+    /// True if no warning can be added.
     fn is_full(&self) -> bool {
         self.0.len() > MAX_WARNINGS
     }
 
-    /// How many more can be pushed before the list is full.
+    /// The number of warnings that can be added until the list is full.
     pub fn remaining(&self) -> usize {
         (MAX_WARNINGS + 1).saturating_sub(self.0.len())
     }

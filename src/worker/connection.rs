@@ -157,7 +157,7 @@ impl WorkerConnection {
             }
             return;
         }
-        // A lone call asks by itself: there are no other questions to send with its own.
+        // A single call asks its questions itself, because there are no others to send with them.
         if jobs.len() > 1 {
             self.ask_early(&mut jobs);
         }

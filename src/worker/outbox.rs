@@ -67,7 +67,7 @@ impl ReplyOutbox {
         }
     }
 
-    /// Whether no reply waits. What another thread is writing now does not count.
+    /// True if no reply waits. Replies that another thread is writing now do not count.
     pub fn is_empty(&self) -> bool {
         self.waiting().is_empty()
     }
@@ -80,7 +80,7 @@ impl ReplyOutbox {
         }
     }
 
-    /// Whether so many bytes wait that no further reply should be made.
+    /// True if so many bytes wait that no further reply should be made.
     pub fn is_full(&self) -> bool {
         self.waiting().len() > MAX_WAITING_BYTES
     }

@@ -30,7 +30,7 @@ pub struct FrameReader {
     frames: FrameBuffer,
     /// A call that was read while `max_calls_in_flight` calls were open. Lines before it are handled: they may be cancellations.
     parked: Option<Incoming>,
-    /// How long the worker has waited for the rest of the line that has begun.
+    /// Time that the worker has waited for the rest of the unfinished line.
     waited_for_frame: Duration,
 }
 
@@ -62,13 +62,13 @@ impl FrameReader {
         self.parked.is_some() || self.frames.has_frame()
     }
 
-    /// Whether a line has begun and not ended. Only where `has_frame` is false.
+    /// True if a line has begun and not ended. Call this only if `has_frame` is false.
     fn has_partial_frame(&self) -> bool {
         self.frames.buffered() > 0
     }
 
-    /// How long the client may take for the line that has begun. Time in which the worker does not read because
-    /// `max_calls_in_flight` calls are open does not count.
+    /// Time that the client has for the unfinished line. Time in which the worker does not read because `max_calls_in_flight`
+    /// calls are open does not count.
     fn time_for_frame(&self, limits: &Limits) -> Duration {
         let steps = u32::try_from(self.frames.buffered() / STEP_BYTES).unwrap_or(u32::MAX);
         Duration::from_millis(limits.call_timeout_ms).saturating_add(STEP_TIME.saturating_mul(steps))

@@ -33,8 +33,8 @@ const STACK_BYTES: usize = 1 << 20;
 /// Deadline of a recovery. Undoing takes milliseconds; removing deleted folders may take long, and the next recovery continues.
 const RECOVERY_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Ends with 0 after an orderly connection. A worker that cannot confine itself tells the supervisor which step failed, for its
-/// log.
+/// Ends with 0 after an orderly connection. If the worker cannot confine itself, it reports the failed step to the
+/// supervisor, which logs it.
 pub fn main() -> ExitCode {
     match run() {
         Ok(()) => ExitCode::SUCCESS,
@@ -42,7 +42,7 @@ pub fn main() -> ExitCode {
             let mut reason = failed.to_string();
             reason.truncate(reason.floor_char_boundary(MAX_REASON_BYTES));
             let message = ToSupervisor::Failed { reason }.encode();
-            // If the message cannot be sent, the end of the channel still tells that the start failed.
+            // If the message cannot be sent, the end of the channel still shows that the start failed.
             let _ = socket::send(std::io::stdin().as_fd(), &message, &[], WaitMode::Now);
             ExitCode::FAILURE
         }
@@ -72,7 +72,7 @@ fn run() -> Result<(), ConfineError> {
     match order {
         Some(WorkerTask::Serve(stream)) => serve(setup, uid, stream, wake, &gate),
         Some(WorkerTask::Recover { waits_for_journals: waits }) => recover(setup, uid, waits),
-        // The supervisor ended before it had a client for us.
+        // The supervisor ended before it had a client for this worker.
         None => {}
     }
     Ok(())

@@ -8,10 +8,10 @@ use crate::{
     wire::{Code, Result},
 };
 
-/// How often an atomic batch is planned. Each new plan means that another process has changed one of its names.
+/// How many times an atomic batch is planned. Each new plan means that another process has changed one of its names.
 const MAX_PLANS: usize = 32;
-/// How often it is planned without leases. After that it keeps other clients of the service from its names while it is planned:
-/// clients that commit faster could otherwise make every plan stale.
+/// How many of these plans are made without leases. After that the batch holds the leases of its names while it is planned,
+/// because clients that commit faster could otherwise make every plan stale.
 const MAX_PLANS_WITHOUT_LEASES: usize = 3;
 
 pub(super) fn run_atomic<O: Operation>(

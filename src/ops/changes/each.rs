@@ -43,7 +43,7 @@ fn joins_message<P>(
     together: &mut QuestionBatch,
 ) -> bool {
     let Ok(intended) = intended else { return true };
-    // Behind links, names that look unrelated can be in one folder.
+    // In a root that follows links, unrelated paths can lead into the same folder.
     let follows = |(name, _): &(Located, Intent)| jail.roots().root(&name.path).symlinks == Symlinks::Beneath;
     if !names.is_empty() && intended.names.iter().any(follows) {
         return false;
@@ -56,7 +56,7 @@ fn joins_message<P>(
     questions.all(|question| together.admit(jail, &question)) || names.is_empty()
 }
 
-/// The same name, or one above the other.
+/// True for the same name, or if one is above the other.
 fn are_related(a: &JailPath, b: &JailPath) -> bool {
     a.is_at_or_below(b) || b.is_at_or_below(a)
 }

@@ -1,4 +1,4 @@
-//! What was found so far: never more than a page and one, whatever the tree holds.
+//! Collects hits: little more than a page of them, whatever the tree holds.
 
 use std::{
     cmp::Ordering,
@@ -40,7 +40,7 @@ impl FindHit {
 
     pub(super) fn set_stat(&mut self, seen: &EntryStat) {
         self.has_stat = true;
-        // A mount point is not looked at.
+        // A mount point has no stat.
         if let EntryStat::Entry(stat) = seen {
             (self.kind, self.size) = (stat.kind, stat.size_bytes);
             (self.mtime, self.mtime_ns) = (stat.mtime, stat.mtime_ns);
@@ -48,13 +48,13 @@ impl FindHit {
     }
 }
 
-/// The order of the reply, and where it goes on.
+/// The order of the reply, and the place where it continues an earlier one.
 #[derive(Debug)]
 pub(super) struct FindOrder {
     pub(super) sort: FindSort,
-    /// Where the reply before ended.
+    /// The last hit of the reply before.
     after: Option<FindHit>,
-    /// That one itself was not looked at.
+    /// The path in `after` was not examined yet, so this reply includes it.
     is_inclusive: bool,
 }
 
@@ -68,17 +68,17 @@ impl FindOrder {
         Ok(Self { sort, after: Some(after), is_inclusive: is_inclusive != 0 })
     }
 
-    /// What follows this hit.
+    /// A cursor for what follows this hit.
     pub(super) fn cursor(&self, mark: RequestFingerprint, last: &FindHit) -> String {
         mark.encode_cursor(&[last.mtime as u64, u64::from(last.mtime_ns), 0], &last.path)
     }
 
-    /// This path, which nobody has looked at, and what follows it.
+    /// A cursor for this path, which was not examined yet, and for what follows it.
     pub(super) fn cursor_at(&self, mark: RequestFingerprint, path: &[u8]) -> String {
         mark.encode_cursor(&[0, 0, 1], path)
     }
 
-    /// By path, a reply leaves out nothing before this one.
+    /// In the order of paths, the replies before contain all hits before this path.
     pub(super) fn first_path(&self) -> Option<&[u8]> {
         self.after.as_ref().filter(|_| self.sort == FindSort::Path).map(|after| after.path.as_slice())
     }
@@ -100,7 +100,7 @@ impl FindOrder {
 #[derive(Debug)]
 pub(super) struct FindCollector {
     pub(super) order: FindOrder,
-    /// A page, and one more that tells that there is more.
+    /// A page, and one more hit that shows that there is another page.
     max_hits: usize,
     state: Mutex<FindCollectorState>,
     is_full: AtomicBool,
@@ -110,7 +110,7 @@ pub(super) struct FindCollector {
 struct FindCollectorState {
     hits: Vec<FindHit>,
     skipped: FindSkipped,
-    /// By path: hits behind this one do not matter.
+    /// In the order of paths, hits after this one do not matter.
     bound: Option<Vec<u8>>,
 }
 
@@ -135,7 +135,7 @@ impl FindCollector {
 
     fn shrink(&self, state: &mut FindCollectorState) {
         state.hits.sort_unstable_by(|a, b| self.order.compare(a, b));
-        // Folders that lie in one another were both asked for.
+        // If the request names a folder and another one inside it, a hit occurs twice.
         state.hits.dedup_by(|a, b| a.path == b.path);
         state.hits.truncate(self.max_hits);
         if self.order.sort == FindSort::Path && state.hits.len() == self.max_hits {
@@ -155,7 +155,7 @@ impl FindCollector {
         state.skipped.too_deep += skipped.too_deep;
     }
 
-    /// Looks at the hits below this folder that nobody has looked at, and drops those that have gone.
+    /// Reads the stat of the hits below this folder that have none yet, and drops those that no longer exist.
     pub(super) fn stat_hits(&self, top: &Dir, top_path: &[u8]) {
         let mut state = self.state();
         self.shrink(&mut state);

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::collect::FindHit;
 use crate::{sys::fs::FileKind, text::order};
 
-/// A text that is longer ends with a line that says so.
+/// A longer text is cut, and ends with a line that says so.
 const MAX_TEXT_BYTES: usize = 50 << 10;
 const CUT_LINE: &str = "… more entries in `files`\n";
 

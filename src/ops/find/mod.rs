@@ -1,5 +1,5 @@
-//! `coder::find`: files and folders by name. Names are matched while folders are listed; only what is shown, or what has
-//! to be compared by time or size, is looked at.
+//! `coder::find`: files and folders by name. Names are matched while folders are listed. Only entries that are shown, or that
+//! have to be compared by time or size, are stat-ed.
 
 mod collect;
 mod grouped;
@@ -43,7 +43,7 @@ const DEFAULT_TIMEOUT_SECONDS: f64 = 5.0;
 const TIMEOUT_RANGE_SECONDS: (f64, f64) = (0.5, 60.0);
 
 impl Handler for Find {
-    // What an entry means is found out by asking, one question after the other.
+    // Which names to open depends on earlier answers, so no question can be asked early.
     fn questions(_: &Jail, _: &FindRequest) -> Vec<Question> {
         Vec::new()
     }
@@ -56,7 +56,7 @@ impl Handler for Find {
         for target in &mut scope.targets {
             match &run.reached {
                 None => run.find_in_target(call, target)?,
-                // The time is up: here nothing was looked at.
+                // The deadline has passed, and this target was not examined.
                 Some(_) => run.record_reached(absolute_path(jail, &target.name.path)),
             }
         }
@@ -64,7 +64,7 @@ impl Handler for Find {
     }
 }
 
-/// A request, understood, and how far it came.
+/// A parsed request, and how far the search has come.
 struct FindRun<'a> {
     jail: &'a Jail,
     request: &'a FindRequest,
@@ -73,7 +73,7 @@ struct FindRun<'a> {
     clock: Clock,
     fingerprint: RequestFingerprint,
     collector: Arc<FindCollector>,
-    /// The time was up here: absolute, in the order of paths.
+    /// Set at the deadline: the first path, in the order of paths, that was not examined. Absolute.
     reached: Option<Vec<u8>>,
 }
 
@@ -117,7 +117,7 @@ impl<'a> FindRun<'a> {
 
     fn find_in_target(&mut self, call: &mut Call, target: &mut ScopeTarget) -> Result<()> {
         let entry = match target.open(self.jail, call) {
-            // Gone since its meaning was found out.
+            // It was removed after its meaning was determined.
             Err(error) if error.code == Code::NotFound => return Ok(()),
             other => other?,
         };
@@ -130,7 +130,7 @@ impl<'a> FindRun<'a> {
         let path = top.path().clone();
         let Some(from) = self.first_path(&path) else { return Ok(()) };
         let rules = WalkRules {
-            // Who names an excluded folder wants to see it.
+            // A caller that names an excluded folder wants to see it.
             uses_excludes: self.request.use_default_excludes != Some(false) && !self.jail.excludes().has_folder(&path),
             entered_folders: globs.as_ref().map(scope::FolderGlobs::named_folders).unwrap_or_default(),
             skips_hidden: self.request.hidden == Some(false),
@@ -159,7 +159,7 @@ impl<'a> FindRun<'a> {
         }
     }
 
-    /// None if it cannot be listed: that is counted, not an error, because others can.
+    /// `None` if the folder cannot be listed. That is counted and not an error, because other folders can be.
     fn open_folder(&self, call: &Call, entry: JailEntry) -> Result<Option<Dir>> {
         match entry.open_dir(self.jail, call) {
             Ok(dir) => Ok(Some(dir)),
@@ -171,7 +171,8 @@ impl<'a> FindRun<'a> {
         }
     }
 
-    /// Where the walk of a folder begins when a reply is continued; None if all of it was before.
+    /// Where the walk of a folder begins if this reply continues another one. `None` if the replies before cover the whole
+    /// folder.
     fn first_path(&self, top: &JailPath) -> Option<Option<Vec<u8>>> {
         let Some(first) = self.collector.order.first_path() else { return Some(None) };
         let root = root_prefix(self.jail, top);
@@ -191,7 +192,7 @@ impl<'a> FindRun<'a> {
         let (mut hits, skipped) = self.collector.finish();
         let is_by_path = self.collector.order.sort == FindSort::Path;
         if let Some(reached) = self.reached.as_ref().filter(|_| is_by_path) {
-            // All before that place is complete, and the next call goes on from there.
+            // Everything before that path is complete, and the next call continues there.
             hits.retain(|hit| order::by_component(&hit.path, reached).is_lt());
         }
         let limit_reached = hits.len() > self.limit;
@@ -241,7 +242,7 @@ fn absolute_path(jail: &Jail, path: &JailPath) -> Vec<u8> {
     jail.roots().absolute(path).into_os_string().into_encoded_bytes()
 }
 
-/// What stands before a root-relative path in an absolute one.
+/// The absolute path of the root with a final slash, which precedes root-relative paths.
 fn root_prefix(jail: &Jail, path: &JailPath) -> Vec<u8> {
     let mut root = jail.roots().root(path).path.clone().into_os_string().into_encoded_bytes();
     if root.last() != Some(&b'/') {

@@ -30,7 +30,7 @@ fn project() -> TestJail {
     test
 }
 
-/// RW-49, RW-50 and what lies between.
+/// The contract's cases RW-49 and RW-50, and the cases between them.
 #[test]
 fn a_glob_alone_is_recursive_and_one_with_a_folder_is_not() {
     let test = project();
@@ -254,7 +254,7 @@ fn bad_requests_say_what_is_wrong() {
     assert_eq!(find(&test, json!({"paths": vec!["x"; 1001]})).unwrap_err().code, Code::TooLarge);
 }
 
-/// RW-54, with our own cap.
+/// RW-54, with the limit of this service.
 #[test]
 fn limits_are_clamped() {
     let test = TestJail::new();
@@ -300,7 +300,7 @@ fn when_the_time_is_up_the_reply_says_so_and_how_to_go_on() {
     let mut late = test.call_with_deadline(std::time::Duration::from_millis(1));
     std::thread::sleep(std::time::Duration::from_millis(5));
     let reply = test.run_in::<Find>(&mut late, request.clone());
-    // The place itself could not even be opened, or nothing below it was looked at.
+    // At the deadline, the target was not open yet, or nothing below it was examined.
     let reply = match reply {
         Err(error) => return assert_eq!(error.code, Code::Deadline),
         Ok(reply) => reply,

@@ -54,7 +54,7 @@ pub(super) struct FindVisitor {
     pub(super) max_depth: Option<u32>,
     /// Absolute path of the root with a final slash.
     pub(super) root: Vec<u8>,
-    /// Bytes of a root-relative path before what the globs look at.
+    /// Bytes at the beginning of a root-relative path that the globs do not see.
     pub(super) prefix_bytes: usize,
 }
 

@@ -30,11 +30,12 @@ impl ListPage {
         Pass::new(self.after.clone(), needed, self.pass_bytes)
     }
 
-    /// The page, sorted by bytes. None: it lies further back, and another pass is needed.
+    /// The names of the page, sorted by bytes. `None` if the page begins after the names of this pass, so that another pass
+    /// is needed.
     pub(super) fn end_pass(&mut self, pass: Pass) -> Option<NameList> {
         let (mut names, rest) = pass.end();
         let skip = usize::try_from(self.skip).unwrap_or(usize::MAX);
-        // A page that straddles two passes is read whole in the next one; half a pass holds it.
+        // A page that is split between two passes is read completely in the next one; half a pass can hold it.
         let passed = skip.min(names.len());
         if rest.is_some() && passed > 0 {
             self.skip -= passed as u64;

@@ -1,4 +1,4 @@
-//! A whole file in a call of its own: all of it, or C213, or its head if `truncate` allows that.
+//! Reads a whole file in a call with only this file: returns all of it, or C213, or its head if `truncate` allows that.
 
 use super::{
     plan::ReadPlan,
@@ -105,7 +105,7 @@ fn read_content(file: &JailFile, call: &Call, plan: &ReadPlan, cap: u64, budget:
     Ok(FullContent { text: held, is_complete, totals, etag: etag.finish(), decoder })
 }
 
-/// The same for a UTF-16 file that begins with `held`, of whose text at most `most` bytes are held.
+/// Like `read_content`, for a UTF-16 file. Its first bytes are `held`. Holds at most `most` bytes of its text.
 fn read_utf16(
     file: &JailFile,
     call: &Call,

@@ -1,5 +1,5 @@
-//! Every shape of content but a single full read: facts alone, lines, the tail, bytes, and the files of a batch.
-//! What does not fit is cut, and the reply says where to continue.
+//! Reads everything except a single full file: metadata alone, lines, the tail, bytes, and the files of a batch. Content that
+//! does not fit is cut, and the reply says where to continue.
 
 use super::{
     plan::{ReadPlan, ReadShape},
@@ -15,7 +15,7 @@ use crate::{
     wire::{Result, types::read_file::FileView},
 };
 
-/// Read behind the window: tells whether the file goes on, and whether a character at the cut is whole.
+/// Bytes read after the window. They show whether the file continues, and whether the character at the cut is complete.
 const READ_AHEAD_BYTES: u64 = 4;
 
 /// A single full read is not among them: it alone answers C213 instead of cutting.
@@ -31,7 +31,7 @@ pub(super) fn read(file: &JailFile, call: &Call, plan: &ReadPlan, budget: ReadBu
     }
 }
 
-/// What is known about a file, without its content.
+/// Reads the metadata of a file, without its content.
 fn read_metadata(file: &JailFile, call: &Call, plan: &ReadPlan) -> Result<FileView> {
     let mut view = metadata_view(file);
     let version = VersionSource::of(file, call, plan);
@@ -59,7 +59,7 @@ fn read_metadata(file: &JailFile, call: &Call, plan: &ReadPlan) -> Result<FileVi
     Ok(view)
 }
 
-/// Streamed: lines before the window are skipped without being held.
+/// Reads lines as a stream: lines before the window are skipped without being held.
 pub(super) fn read_lines(
     file: &JailFile,
     call: &Call,
@@ -81,14 +81,15 @@ pub(super) fn read_lines(
     let version = VersionSource::of(file, call, plan);
     let is_asked = plan.etag || plan.count_lines;
     let to_the_end = is_asked || version == VersionSource::Content;
-    // Of a batch entry without a window, the whole file is read anyway unless it does not fit.
+    // A batch entry without a window is read whole anyway, unless it does not fit.
     let is_surveyed = to_the_end || plan.shape == ReadShape::Full;
     let (mut survey, mut decoder) = (Survey::default(), Decoder::default());
     let mut done = false;
     let ended = file.read_chunks(call, 0, u64::MAX, |chunk| {
         let text = if is_surveyed { survey.push(chunk) } else { decoder.push(chunk) };
         done = done || window.push(if plan.base64 { chunk } else { text });
-        // A file that reports no size may have no end. It is read on for a version that was not asked for only so far.
+        // A file that reports no size may have no end, so it is read only this far for a version that the caller did not ask
+        // for.
         let goes_on = is_asked || (to_the_end && survey.bytes() <= most_unasked(call));
         Ok(if done && !goes_on { ReadControl::Stop } else { ReadControl::Continue })
     })?;
@@ -122,7 +123,7 @@ pub(super) fn read_lines(
     Ok(view)
 }
 
-/// A cut lands between characters where there are any.
+/// Reads bytes. A cut in text falls between two characters.
 fn read_bytes(
     file: &JailFile,
     call: &Call,

@@ -52,7 +52,7 @@ pub(super) struct ReadPlan {
     pub(super) count_lines: bool,
     pub(super) etag: bool,
     pub(super) max_output_bytes: Option<u64>,
-    /// Of a call for one file.
+    /// The budget of a call for one file.
     pub(super) budget_bytes: Option<u64>,
 }
 

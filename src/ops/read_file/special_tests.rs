@@ -49,7 +49,7 @@ fn what_is_no_file_is_refused_at_once() {
     assert_eq!(code(&devices, "null"), Code::BadInput);
 }
 
-/// As large as this file system lets a file claim to be.
+/// Creates a file with the largest size that this file system accepts.
 fn sparse(test: &TestJail) -> u64 {
     let file = std::fs::File::create(test.path("sparse")).unwrap();
     let sizes = [i64::MAX as u64, 1 << 50, 1 << 43, 1 << 40];

@@ -29,8 +29,8 @@ pub(super) fn read(file: &JailFile, call: &Call, plan: &ReadPlan, lines: u64, bu
     let mut end = file.stat().size_bytes;
     // Before the tail, so that the version is never newer than the content: an edit of old content must not succeed.
     let version = VersionSource::of(file, call, plan);
-    // Numbers count from the first line, so only the whole file tells them. A file that claims to be empty may be
-    // one that is made up while it is read; then its end is where reading it ends, too.
+    // Line numbers count from the first line, so they need the whole file. A file with size 0 may be generated while it is
+    // read; its end is only known after reading it.
     let surveyed = match plan.numbered || end == 0 {
         true => Some(survey(file, call)?),
         false => version.survey(file, call, plan)?,
@@ -75,7 +75,7 @@ fn find_start(file: &JailFile, call: &Call, mut backward: TailFinder, floor: u64
         let from = cursor.saturating_sub(buffer.len() as u64).max(floor);
         let chunk = &mut buffer[..(cursor - from) as usize];
         if file.read_full_at(chunk, from)? < chunk.len() {
-            // Shorter than it was: what lies before is no longer its tail.
+            // The file has become shorter, so the bytes before this range are no longer its tail.
             return Err(Error::busy(file.sent()));
         }
         if backward.push(chunk) {

@@ -55,9 +55,9 @@ pub(super) struct Units {
 }
 
 impl Units {
-    /// Decodes whole characters that lie in the first `available` bytes of `held`, which begin at the offset `from` of the file, as
-    /// many as the budget allows. `held` goes on behind the window, so that a character at its end is seen whole. `ended`: the file
-    /// ends with `held`.
+    /// Decodes as many whole characters as the budget allows, from the first `available` bytes of `held`. `held` begins at
+    /// the offset `from` of the file and continues after the window, so that the last character can be decoded completely.
+    /// `ended`: the file ends with `held`.
     pub(super) fn read(
         (held, available): (&[u8], usize),
         from: u64,

@@ -55,7 +55,7 @@ fn byte_windows_count_bytes_of_the_file_and_tear_no_character() {
     let test = TestJail::new();
     let bytes = encode("a𝄞é\n", false);
     test.write("a", &bytes);
-    // From, to; content and where it goes on.
+    // From, to, content, and where the reply says to continue.
     for (from, to, content, next) in [
         (0, 4, "a", Some(4)),
         (2, 4, "a", Some(4)),

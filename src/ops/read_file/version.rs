@@ -21,13 +21,14 @@ pub(super) fn most_unasked(call: &Call) -> u64 {
     call.limits.max_read_bytes.max(HASHED_BYTES)
 }
 
-/// How a read finds out the version.
+/// How a read determines the version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum VersionSource {
     /// The hash of the whole content.
     Content,
     Stat(String),
-    /// The file has just been changed, so its stat version would say nothing, and it is too large to be hashed unasked.
+    /// The file was changed just now, so a stat version could not identify the content. It is also too large to be hashed
+    /// without a request for it.
     Unknown,
 }
 
@@ -44,7 +45,7 @@ impl VersionSource {
         }
     }
 
-    /// What is known of the whole file, if the version is the hash or if the caller asks for it.
+    /// Reads the whole file if the version is its hash or if the caller asks for its totals.
     pub(super) fn survey(&self, file: &JailFile, call: &Call, plan: &ReadPlan) -> Result<Option<Surveyed>> {
         if plan.etag || plan.count_lines {
             return survey(file, call).map(Some);

@@ -13,13 +13,13 @@ use crate::{
     },
 };
 
-/// How much a read may collect, and which limit says so.
+/// How much a read may return, and which limit that is.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ReadBudget {
     pub(super) max_bytes: u64,
     pub(super) measure: Measure,
     pub(super) limit: TruncatedBy,
-    /// What the same read would get in a call of its own.
+    /// The budget that the same read would have in a call of its own.
     of_own_call: u64,
 }
 
@@ -44,7 +44,7 @@ impl ReadBudget {
         Self { max_bytes, measure: Measure::Converted, limit, of_own_call: total.min(limits.max_read_bytes) }
     }
 
-    /// A line that does not fit here may fit into a call of its own.
+    /// True if a line that does not fit here may fit in a call of its own.
     fn is_rest(&self) -> bool {
         self.max_bytes < self.of_own_call
     }
@@ -54,7 +54,7 @@ impl ReadBudget {
         Self { max_bytes, measure, limit, of_own_call: max_bytes }
     }
 
-    /// The same room in raw bytes, for content that will be base64: there the text's length follows from theirs.
+    /// The same budget in raw bytes, for content that becomes base64: the length of the text follows from theirs.
     pub(super) fn for_content(self, plan: &ReadPlan) -> Self {
         match self.measure {
             Measure::Converted if plan.base64 => {
@@ -75,7 +75,7 @@ pub(super) fn base64_len(bytes: u64) -> u64 {
     bytes.div_ceil(3).saturating_mul(4)
 }
 
-/// What is known without reading.
+/// The fields that are known without reading the file.
 pub(super) fn metadata_view(file: &JailFile) -> FileView {
     let stat = file.stat();
     FileView {
@@ -94,8 +94,8 @@ pub(super) fn set_content(view: &mut FileView, plan: &ReadPlan, bytes: Vec<u8>) 
     } else {
         utf8::to_text(bytes)
     };
-    // A line that did not fit leaves its room behind; a thousand results of a batch would hold the budget each. Less is
-    // not worth a copy.
+    // Shrinks the buffer, because a line that did not fit leaves a large one, and a batch holds up to a thousand results. A
+    // smaller excess is not worth a copy.
     if content.capacity() > content.len() + content.len() / 4 {
         content.shrink_to_fit();
     }
@@ -131,7 +131,7 @@ pub(super) fn set_window(view: &mut FileView, plan: &ReadPlan, cut: WindowConten
     set_content(view, plan, cut.content);
 }
 
-/// Names the encoding, if the content was decoded. Its bytes are not UTF-8 then, whatever the text is.
+/// Adds the encoding if the content was decoded. The bytes of the file are then not UTF-8, although the text is.
 pub(super) fn set_charset(view: &mut FileView, decoder: &Decoder) {
     let Some(charset) = charset(decoder) else { return };
     view.charset = Some(charset);
@@ -142,7 +142,7 @@ pub(super) fn set_charset(view: &mut FileView, decoder: &Decoder) {
 /// Adds the end of a line that alone is above the limit, so that the client can read this line and nothing else by its bytes.
 pub(super) fn add_line_end(view: &mut FileView, file: &JailFile, call: &Call) -> Result<()> {
     let (Some(begin), Some(_)) = (view.next_byte, view.next_line) else { return Ok(()) };
-    // A byte of UTF-16 may look like a newline.
+    // A byte of UTF-16 can have the value of a newline.
     if view.charset.is_some() {
         return Ok(());
     }

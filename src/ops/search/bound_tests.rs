@@ -1,4 +1,4 @@
-//! What bounds a reply: pages, budgets, deadlines, long lines.
+//! Limits of a reply: pages, budgets, deadlines, long lines.
 
 use std::time::Duration;
 

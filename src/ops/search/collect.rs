@@ -1,4 +1,4 @@
-//! What was found so far, file by file: never much more than a page, whatever the tree holds.
+//! Collects hits, file by file: little more than a page of them, whatever the tree holds.
 
 use std::{
     cmp::Ordering,
@@ -34,7 +34,7 @@ impl PartialOrd for PathKey {
     }
 }
 
-/// What is known about one file.
+/// The hits of one file.
 #[derive(Debug, Default)]
 pub(super) struct FileHits {
     pub(super) has_path: bool,
@@ -47,7 +47,7 @@ impl FileHits {
     }
 }
 
-/// What a part of the hits takes of a reply.
+/// The space in a reply that some of the hits need.
 #[derive(Debug, Clone, Copy, Default)]
 struct HitTotals {
     content: u64,
@@ -71,7 +71,7 @@ pub(super) struct SearchCollector {
     is_full: AtomicBool,
 }
 
-/// What a match takes of the budget: its path, its text and its neighbours.
+/// Bytes of the budget that a match needs: its path, its text and its context lines.
 pub(super) fn match_cost(path: &[u8], found: &MatchedLines) -> u64 {
     let context = found.before.iter().chain(&found.after).map(String::len).sum::<usize>();
     (path.len() + found.shown.text.len() + context) as u64
@@ -139,7 +139,7 @@ impl SearchCollector {
         }
     }
 
-    /// A page is full, and this path comes behind it.
+    /// True if a page is full and this path comes after it.
     pub(super) fn is_beyond(&self, path: impl FnOnce() -> Vec<u8>) -> bool {
         if !self.is_full.load(Relaxed) {
             return false;

@@ -1,5 +1,5 @@
-//! One file, read in regions of whole lines. Buffers are the thread's own and used again: a file costs an open, a look, a
-//! read and a close.
+//! Searches one file in regions of whole lines. Each thread reuses its own buffers, so a file costs four system calls: open,
+//! stat, read and close.
 
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},
@@ -23,7 +23,7 @@ const CHUNK_BYTES: usize = 128 << 10;
 const HEAD_BYTES: usize = 4096;
 /// A buffer beyond this is held by one thread at a time.
 const LARGE_BYTES: usize = 1 << 20;
-/// A region that takes longer makes the next ones smaller, so that a slow regex hears of a cancel soon.
+/// A region that takes longer makes the next ones smaller, so that a slow regex notices a cancellation soon.
 const SLOW_REGION: Duration = Duration::from_millis(10);
 const SMALLEST_REGION_BYTES: usize = MIN_UNCHECKED_BYTES;
 
@@ -71,7 +71,7 @@ pub(super) fn search(
     let outcome = reader.read_head().and_then(|()| {
         if plan.pattern.is_multiline() { reader.search_whole(scanner) } else { reader.search_lines(scanner) }
     });
-    // What an engine did not look at comes first: whatever else was made of it is of no use.
+    // Checks first whether an engine gave up, because then the outcome is incomplete.
     let outcome = match scanner.take_given_up() {
         None => outcome,
         Some(SearchAbort::Stopped) => Err(SearchStop::Halted(plan.clock.check().err().unwrap_or(HaltReason::Deadline))),
@@ -91,13 +91,13 @@ pub(super) fn search(
     }
 }
 
-/// The bytes of a file, or the UTF-8 that its UTF-16 stands for.
+/// The bytes of a file; for a UTF-16 file, its text as UTF-8.
 struct TextSource<'a> {
     file: &'a JailFile,
     offset: u64,
     is_at_end: bool,
     utf16: Option<Utf16>,
-    /// Decoded and not yet handed out.
+    /// Text that was decoded and not returned yet.
     decoded: &'a mut Vec<u8>,
 }
 
@@ -116,7 +116,7 @@ impl<'a> TextSource<'a> {
         Ok(read)
     }
 
-    /// More text; 0 only at the end.
+    /// Reads more text. 0 only at the end.
     fn fill(&mut self, into: &mut [u8]) -> Result<usize, SearchStop> {
         if self.utf16.is_none() {
             return self.read(into);
@@ -156,7 +156,7 @@ struct RegionReader<'a> {
 }
 
 impl RegionReader<'_> {
-    /// The first bytes: is it text, and in which encoding?
+    /// Reads the first bytes, which show whether the file is text and in which encoding.
     fn read_head(&mut self) -> Result<(), SearchStop> {
         if self.text.len() < CHUNK_BYTES {
             self.text.resize(CHUNK_BYTES, 0);
@@ -220,7 +220,7 @@ impl RegionReader<'_> {
         }
     }
 
-    /// The first `search_whole` bytes, which end where a line does.
+    /// Searches the first `whole` bytes of the buffer, which end with a line.
     fn search_regions(
         &mut self,
         scanner: &mut Scanner<'_>,
@@ -263,7 +263,7 @@ impl RegionReader<'_> {
         Ok(ScanControl::Continue)
     }
 
-    /// Twice the room, up to `most`: the line that fills it goes on.
+    /// Doubles the buffer, up to `most`, because the line that fills it continues.
     fn grow_buffer(&mut self, most: usize) -> Result<(), SearchStop> {
         let len = self.text.len();
         if len >= most {
@@ -273,14 +273,14 @@ impl RegionReader<'_> {
         Ok(())
     }
 
-    /// The buffer is full of one line, and a plain text needs no more of it at a time.
+    /// Searches a line that fills the buffer, part by part: a plain text needs only a part of the line at a time.
     fn search_long_line(&mut self, scanner: &mut Scanner<'_>) -> Result<ScanControl, SearchStop> {
         scanner.begin_long(&self.text[..self.end]);
         let keep = scanner.overlap_bytes();
         if self.text.len() < 4 * keep {
             self.text.resize(4 * keep, 0);
         }
-        // What was searched for the end of the line.
+        // The bytes that were searched for the end of the line.
         let mut scanned = self.end;
         loop {
             let flow = scanner.scan_long(&self.text[..scanned], false);
@@ -305,7 +305,7 @@ impl RegionReader<'_> {
         }
     }
 
-    /// All of it at once, for matches that span lines.
+    /// Searches the whole file at once, for matches that span lines.
     fn search_whole(&mut self, scanner: &mut Scanner<'_>) -> Result<(), SearchStop> {
         let too_large = || SearchStop::Unsearched(UnsearchedReason::TooLarge);
         if self.source.file.stat().size_bytes > self.plan.max_whole_bytes {
@@ -318,7 +318,7 @@ impl RegionReader<'_> {
                 if _large_buffer.is_none() && self.end >= LARGE_BYTES {
                     _large_buffer = Some(self.large_buffer_lock.lock().unwrap_or_else(PoisonError::into_inner));
                 }
-                // One byte more tells that there is more.
+                // One byte more shows that the file is larger.
                 self.grow_buffer(most.saturating_add(1)).map_err(|_| too_large())?;
             }
             self.fill()?;

@@ -1,5 +1,5 @@
-//! `coder::search`: text in files, and files by path. Every file below a folder is read once, in regions; a page of
-//! matches is kept and nothing behind it is looked at.
+//! `coder::search`: text in files, and files by path. Every file below a folder is read once, in regions. A page of matches
+//! is kept, and nothing after it is searched.
 
 mod collect;
 mod file;
@@ -37,7 +37,7 @@ use crate::{
 impl Handler for Search {
     fn questions(jail: &Jail, request: &SearchRequest) -> Vec<Question> {
         match &request.paths {
-            // What those mean is found out by asking.
+            // Which names to open depends on earlier answers, so no question can be asked early.
             Some(_) => Vec::new(),
             None => {
                 let sent = sent_folder(request).ok();
@@ -56,7 +56,7 @@ impl Handler for Search {
         for target in &mut search_scope.targets {
             match &run.reached {
                 None => run.search_target(call, target, &search_scope.lines)?,
-                // The time is up: here nothing was looked at.
+                // The deadline has passed, and this target was not searched.
                 Some(_) => run.record_reached(absolute_path(jail, &target.name.path)),
             }
         }
@@ -69,7 +69,7 @@ impl Handler for Search {
     }
 }
 
-/// The older wire names everything below its one root.
+/// In wire 0.2 all paths are relative to the only root.
 fn make_relative(jail: &Jail, response: &mut SearchResponse) {
     let root = format!("{}/", jail.roots().primary().path.to_string_lossy());
     let contents = response.content_matches.iter_mut().map(|found| (&mut found.path, &mut found.path_bytes));
@@ -88,16 +88,16 @@ fn sent_folder(request: &SearchRequest) -> Result<(RawPath, Option<RawPath>)> {
     Ok((name.unwrap_or_else(|| RawPath::text(".")), request.base_dir.as_deref().map(RawPath::text)))
 }
 
-/// Where to look.
+/// The files and folders to search.
 struct SearchScope {
     targets: Vec<ScopeTarget>,
-    /// Of each entry of `paths`.
+    /// The line ranges of each entry of `paths`.
     lines: Vec<LineRanges>,
     missing: Vec<String>,
 }
 
 impl SearchScope {
-    /// Comes before the pattern is compiled: so the contract orders the errors.
+    /// Runs before the pattern is compiled, because the contract defines the order of errors.
     fn find(jail: &Jail, call: &mut Call, request: &SearchRequest) -> Result<Self> {
         let Some(paths) = &request.paths else {
             let (name, base_dir) = sent_folder(request)?;
@@ -127,14 +127,14 @@ struct SearchRun<'a> {
     jail: &'a Jail,
     plan: &'a Arc<SearchPlan>,
     collector: &'a Arc<SearchCollector>,
-    /// The time was up here: absolute, in the order of paths.
+    /// Set at the deadline: the first path, in the order of paths, that was not searched. Absolute.
     reached: Option<Vec<u8>>,
 }
 
 impl SearchRun<'_> {
     fn search_target(&mut self, call: &mut Call, target: &mut ScopeTarget, lines: &[LineRanges]) -> Result<()> {
         let entry = match target.open(self.jail, call) {
-            // Gone since its meaning was found out.
+            // It was removed after its meaning was determined.
             Err(error) if error.code == Code::NotFound => return Ok(()),
             other => other?,
         };
@@ -149,7 +149,7 @@ impl SearchRun<'_> {
         let path = top.path().clone();
         let Some(from) = self.first_path(&path) else { return Ok(()) };
         let rules = WalkRules {
-            // Who names an excluded folder wants to see it.
+            // A caller that names an excluded folder wants to see it.
             uses_excludes: self.plan.uses_excludes && !self.jail.excludes().has_folder(&path),
             entered_folders: globs.as_ref().map(scope::FolderGlobs::named_folders).unwrap_or_default(),
             uses_ignore_files: self.plan.obeys_ignore_files,
@@ -164,7 +164,7 @@ impl SearchRun<'_> {
         Ok(())
     }
 
-    /// A file that was named itself: whatever its name, and an error if it cannot be read.
+    /// Searches a file that the request names, whatever its name. An error if it cannot be read.
     fn search_named_file(
         &mut self,
         call: &mut Call,
@@ -193,7 +193,8 @@ impl SearchRun<'_> {
         Ok(())
     }
 
-    /// Where the walk of a folder begins when a reply is continued; None if all of it was before.
+    /// Where the walk of a folder begins if this reply continues another one. `None` if the replies before cover the whole
+    /// folder.
     fn first_path(&self, top: &JailPath) -> Option<Option<Vec<u8>>> {
         let Some(from) = &self.plan.resume_point else { return Some(None) };
         let root = root_prefix(self.jail, top);
@@ -214,7 +215,7 @@ fn absolute_path(jail: &Jail, path: &JailPath) -> Vec<u8> {
     jail.roots().absolute(path).into_os_string().into_encoded_bytes()
 }
 
-/// What stands before a root-relative path in an absolute one.
+/// The absolute path of the root with a final slash, which precedes root-relative paths.
 fn root_prefix(jail: &Jail, path: &JailPath) -> Vec<u8> {
     let mut root = jail.roots().root(path).path.clone().into_os_string().into_encoded_bytes();
     if root.last() != Some(&b'/') {

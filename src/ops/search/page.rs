@@ -1,4 +1,4 @@
-//! The reply: as much of what was found as a page holds, in order, and where the next one begins. Pure.
+//! Builds the reply: as many hits as a page holds, in order, and where the next page begins. Pure.
 
 use super::{
     collect::{FileHits, SearchCollector, match_cost},
@@ -13,7 +13,7 @@ use crate::{
     wire::types::search::{ContentMatch, FileMatch, PathMatch, SearchResponse, SearchTruncated as Truncated, Skipped},
 };
 
-/// `reached`: the time was up, and from this path on nothing is complete.
+/// `reached`: the deadline has passed, and from this path on the hits are incomplete.
 pub(super) fn respond(
     plan: &SearchPlan,
     collector: &SearchCollector,
@@ -75,7 +75,7 @@ impl<'a> SearchPage<'a> {
         Self { plan, response, left_bytes: plan.budget_bytes }
     }
 
-    /// The error says where the page ended.
+    /// Adds the hits of a file. The error is the place where the page ended.
     fn add(&mut self, path: &[u8], hits: FileHits) -> Result<(), PageEnd> {
         let (text, bytes) = encode_name(path);
         let at = |in_content, after_offset| ResumePoint { path: path.to_vec(), in_content, after_offset };

@@ -1,4 +1,4 @@
-//! A request, understood and checked, in the order the contract gives for its errors.
+//! Parses and checks a request, in the order that the contract gives for its errors.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ const MAX_CONTEXT: u32 = 10;
 /// Line ranges of one file.
 const MAX_RANGES: usize = 1000;
 
-/// What needs neither disk nor policy.
+/// Checks what depends neither on the disk nor on the policy.
 pub(super) fn check_request(request: &SearchRequest) -> Result<()> {
     if request.query.is_empty() {
         return Err(Error::bad_input("query: empty; expected a text to look for"));
@@ -116,7 +116,7 @@ fn merge_ranges(mut lines: LineRanges) -> LineRanges {
     joined
 }
 
-/// What `files` says, if anything.
+/// The kind of result, from the field `files` of the request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SearchResultKind {
     Matches,
@@ -124,7 +124,7 @@ pub(super) enum SearchResultKind {
     Counts,
 }
 
-/// Where a reply goes on.
+/// The place where a reply continues.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct ResumePoint {
     /// Absolute.
@@ -232,12 +232,12 @@ impl SearchPlan {
         !self.excluded_folders.is_empty() && globs::matches(&self.excluded_folders, path)
     }
 
-    /// Not a file that the reply before dealt with.
+    /// True unless the replies before have finished this file.
     pub(super) fn is_remaining(&self, absolute: &[u8]) -> bool {
         self.resume_point.as_ref().is_none_or(|from| order::by_component(absolute, &from.path).is_ge())
     }
 
-    /// How the reply before left this file, if it ended in it.
+    /// The place in this file where the reply before ended, if it ended in this file.
     pub(super) fn resume_point_in(&self, absolute: &[u8]) -> Option<&ResumePoint> {
         self.resume_point.as_ref().filter(|from| from.path == absolute)
     }
@@ -268,7 +268,8 @@ fn scan_options(call: &Call, request: &SearchRequest, result_kind: SearchResultK
     let after = request.context_lines_after.unwrap_or(0) as usize;
     let limits = &call.limits;
     let line = request.max_line_bytes.unwrap_or(limits.search_default_max_line_bytes) as usize;
-    // A match with all its neighbours fits into a reply, whatever was asked for: no page may be empty for want of room.
+    // A match with all its context lines fits into a reply, whatever the request asks for, so that no page is empty because a
+    // match is too large.
     let budget = usize::try_from(limits.search_response_budget_bytes).unwrap_or(usize::MAX);
     let fits = budget / (2 * (1 + before + after));
     ScanOptions {
@@ -276,9 +277,9 @@ fn scan_options(call: &Call, request: &SearchRequest, result_kind: SearchResultK
         after,
         max_line_bytes: line.min(fits),
         max_matches: match result_kind {
-            // One more than a page tells that there is more.
+            // One more than a page shows that there is another page.
             SearchResultKind::Matches => max_matches.saturating_add(1),
-            // The first match says all.
+            // The first match is enough.
             SearchResultKind::Files => 0,
             SearchResultKind::Counts => u64::MAX,
         },

@@ -33,7 +33,7 @@ pub(super) struct SearchVisitor {
     large_buffer_lock: Mutex<()>,
 }
 
-/// One thread's own room.
+/// Buffers of one thread.
 pub(super) struct SearchBuffers {
     scratch: EngineBuffers,
     file_buffers: FileBuffers,
@@ -65,8 +65,9 @@ impl SearchVisitor {
     }
 
     pub(super) fn match_path(&self, buffers: &mut SearchBuffers, path: &[u8]) {
-        // A folder is met in one go, and a slow regex may take all the time there is for its names: then the walk, which
-        // looks at the clock behind each folder, goes back to its beginning.
+        // The entries of a folder are visited without a break, and a slow regex may need all the time for their names. Once
+        // the time is up, names are skipped: the walk checks the clock after each folder, and the next call begins with this
+        // folder again.
         let is_late = || self.plan.pattern.literal_len().is_none() && self.plan.clock.check().is_err();
         if !self.plan.searches_paths || is_late() || !self.plan.pattern.matches(&mut buffers.scratch, path) {
             return;

@@ -1,4 +1,4 @@
-//! `coder::stat`: what is known about names. Nothing is opened for content unless lines or versions are asked for.
+//! `coder::stat`: metadata of names. A file is opened for its content only if the request asks for lines or versions.
 
 use super::{Handler, batch, batch::PathEntry, folder::wire_kind, names::encode_name, survey::survey, versions};
 use crate::{
@@ -62,7 +62,7 @@ fn base_dir(request: &StatRequest) -> Option<RawPath> {
     request.base_dir.as_deref().map(RawPath::text)
 }
 
-/// What only the content tells.
+/// The fields that need the content.
 #[derive(Debug, Clone, Copy)]
 struct ContentOptions {
     etag: bool,
@@ -77,7 +77,7 @@ fn stat_view(jail: &Jail, call: &Call, entry: JailEntry, options: ContentOptions
     let link = (entry.kind() == FileKind::Symlink).then(|| entry.link_target()).transpose()?;
     let (link_target, link_target_bytes) = link.as_deref().map(encode_name).unzip();
     let has_content = entry.kind() == FileKind::File && (options.etag || options.lines);
-    // What is said about a file that was read is said about the one that was read, not about the one looked at before.
+    // If the content is read, the reply is about the file that was opened, not about the one that was stat-ed before.
     let (stat, file) = if has_content {
         let file = entry.open_content(jail, call)?;
         (*file.stat(), Some(file))

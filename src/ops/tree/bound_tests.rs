@@ -1,11 +1,11 @@
-//! What bounds a reply: its bytes, its depth, and that every cut names a call that works.
+//! Limits of a reply: its bytes, its depth, and that the note of every cut names a call that works.
 
 use serde_json::{Value, json};
 
 use super::{tests::tree, *};
 use crate::{jail::testing::TestJail, wire::types::ListFolder};
 
-/// What a reply has even with no budget at all: its paths, its first node, and why that has no children.
+/// Bytes of a reply without any budget: its paths, its first node, and the reason why that has no children.
 const UNAVOIDABLE_BYTES: u64 = 600;
 
 /// Some levels, wide and narrow folders, names of all lengths and some that need escapes.
@@ -62,7 +62,7 @@ fn no_reply_is_larger_than_its_budget_and_every_cut_is_told() {
     assert_eq!(test.run::<Tree>(json!({})).unwrap(), whole, "and the last one is not");
 }
 
-/// Children are all there, or `truncated` says how many are not.
+/// Checks that all children are there, or that `truncated` says how many are not.
 fn check_count(path: &str, node: &Value, everything: &[String]) {
     let is_child =
         |other: &&String| other.strip_prefix(path).is_some_and(|rest| rest.rfind('/') == Some(0) && rest.len() > 1);

@@ -1,11 +1,11 @@
-//! Bytes of JSON that a reply may still take. Exact: what is counted is what will be written.
+//! Bytes of JSON that a reply may still take. Exact: it counts the bytes that will be written.
 
 use std::io::{self, Write};
 
 use serde::Serialize;
 
-/// What no node can be shorter than, comma included: the bytes of `{"name":"","kind":"dir","size":0,"mtime":0}` and a
-/// name. Bounds how many children can matter.
+/// Bytes of the shortest possible node, with its comma: `{"name":"","kind":"dir","size":0,"mtime":0}` and a name. Limits how
+/// many children can fit.
 pub(super) const SHORTEST_NODE_BYTES: u64 = 45;
 /// `,"children":[]`
 pub(super) const CHILDREN_BYTES: u64 = 14;
@@ -18,7 +18,7 @@ pub(super) struct TreeBudget {
 }
 
 impl TreeBudget {
-    /// `taken` is what the reply has in any case.
+    /// `taken`: bytes that the reply has in any case.
     pub(super) fn new(total: u64, taken: u64) -> Self {
         Self { remaining: total.saturating_sub(taken) }
     }
@@ -27,7 +27,7 @@ impl TreeBudget {
         self.remaining
     }
 
-    /// False, and nothing taken, if `bytes` and then `spare` do not fit.
+    /// Takes `bytes` if they fit and leave `spare` bytes. Otherwise returns false and takes nothing.
     pub(super) fn take(&mut self, bytes: u64, spare: u64) -> bool {
         let fits = bytes.checked_add(spare).is_some_and(|needed| needed <= self.remaining);
         if fits {
@@ -36,7 +36,7 @@ impl TreeBudget {
         fits
     }
 
-    /// Takes what has to be there even if it does not fit.
+    /// Takes bytes of a part that the reply must have, even if they do not fit.
     pub(super) fn take_anyway(&mut self, bytes: u64) {
         self.remaining = self.remaining.saturating_sub(bytes);
     }

@@ -1,4 +1,4 @@
-//! What a reply says about a folder that is not all there: why, and the call that shows the rest. Pure.
+//! Notes for folders that a reply does not show completely: the reason, and the call that shows the rest. Pure.
 
 use std::borrow::Cow;
 
@@ -17,7 +17,7 @@ use crate::{
 pub(super) struct Hints {
     /// The walk's own folder as the caller wrote it, ready for names to follow: empty or with a final slash.
     prefix: Vec<u8>,
-    /// The same without names behind it.
+    /// The walk's own folder as the caller wrote it, if no names follow.
     top: Vec<u8>,
     max_depth: u32,
     deepest: u32,
@@ -41,7 +41,7 @@ impl Hints {
         }
     }
 
-    /// What the caller may call this folder of the walk; `below` is its path from the top.
+    /// A path that the caller can use for this folder of the walk; `below` is its path from the top.
     pub(super) fn name(&self, below: &[u8]) -> Vec<u8> {
         if below.is_empty() { self.top.clone() } else { [&self.prefix, below].concat() }
     }
@@ -67,7 +67,7 @@ impl Hints {
         Truncated { reason: TruncatedReason::PerFolderLimit, shown, total: Some(total), hint }
     }
 
-    /// Nothing of the folder fitted, or it was not even opened.
+    /// Nothing of the folder fitted, or it was not opened.
     pub(super) fn budget(&self, below: &[u8]) -> Truncated {
         let call = self.call("coder::tree", below);
         nothing_shown(
@@ -99,12 +99,12 @@ impl Hints {
     }
 }
 
-/// The words of the system.
+/// The message of the error.
 pub(super) fn io_error(error: &Error) -> Truncated {
     nothing_shown(TruncatedReason::IoError, error.message.clone())
 }
 
-/// Something else was there when its folder was read.
+/// The entry was not a folder when its parent was read.
 pub(super) fn changed() -> Truncated {
     nothing_shown(TruncatedReason::IoError, "became a folder while its own folder was read; call again".into())
 }

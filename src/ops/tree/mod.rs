@@ -1,6 +1,7 @@
-//! `coder::tree`: a folder and what is below it, level by level, until something says stop: depth, limit or budget.
+//! `coder::tree`: a folder and what is below it, level by level, up to the depth, the limit or the budget.
 //!
-//! `visit` decides about the folders that the walk lists, `budget` keeps the reply within its bytes, `hint` words what was left out.
+//! `visit` decides which folders the walk lists, `budget` keeps the reply within its bytes, `hint` writes the notes for what
+//! was left out.
 
 mod budget;
 mod hint;

@@ -188,7 +188,7 @@ fn denied_entries_are_flagged_and_denied_folders_are_not_opened() {
         test.write(name, "12");
     }
     let root = tree(&test, json!({}));
-    // As with list-folder: `secrets` itself can be listed, what it holds is denied.
+    // Like list-folder: `secrets` itself can be listed, its content is denied.
     assert_eq!(drawn(&root), ".env! a private! secrets(deep! key!)");
     assert_eq!((&root["children"][0]["size"], &root["children"][0]["mtime"]), (&0.into(), &0.into()));
     assert!(root["children"][1].get("non_accessible").is_none());

@@ -1,8 +1,8 @@
-//! Runs in the worker: decides about the folders that the walk lists, all of a level before the next, so that a reply whose budget
-//! ends shows the top of the tree completely instead of one branch of it.
+//! Decides which folders the walk lists: all of a level before the next, so that a reply whose budget ends shows the top of
+//! the tree completely instead of one branch of it. Runs in the worker.
 //!
-//! Nodes lie in one list in the order they were found, which is also the order in which the walk enters folders. So there is no
-//! recursion, and no descriptor is open but the top folder's and that of the folder being read.
+//! Nodes are in one list, in the order in which they were found, which is also the order in which the walk enters folders. So
+//! nothing recurses, and only the top folder and the folder being read are open.
 
 use std::{cell::Cell, collections::VecDeque};
 
@@ -45,22 +45,22 @@ struct TreeItem {
 }
 
 struct UnopenedFolder {
-    /// Its place in the list of nodes.
+    /// Its index in the list of nodes.
     node_index: usize,
-    /// From the walk's own folder, which is empty.
+    /// The path from the walk's own folder, whose path is empty.
     below: Vec<u8>,
     /// Bytes of the budget that are reserved for the note that the folder was not opened.
     reserved_bytes: u64,
 }
 
-/// Tells whether an entry of the folder that the walk is at is denied.
+/// True for a denied entry of the folder that the walk reads.
 type DeniedTest<'a> = Box<dyn Fn(&[u8]) -> bool + 'a>;
 
 /// The reply while it is built.
 pub(super) struct TreeBuilder<'a> {
     budget: TreeBudget,
     nodes: Vec<TreeNode>,
-    /// Opened folders: their place, and that of their first child. Children lie together.
+    /// Opened folders: the index of their node, and of their first child. The children of a folder are adjacent.
     opened: Vec<(usize, usize)>,
     /// In the order in which the walk enters them.
     unopened: VecDeque<UnopenedFolder>,
@@ -105,7 +105,8 @@ impl<'a> TreeVisitor<'a> {
         Ok(builder.assemble())
     }
 
-    /// Whether a folder will be opened, and if not, why not. `is_excluded` goes before depth, as the contract says.
+    /// Decides whether a folder will be opened, and gives the reason if not. The contract puts `is_excluded` before the
+    /// depth.
     fn classify(&self, mut node: TreeNode, below: Vec<u8>, depth: u32, is_excluded: bool) -> TreeItem {
         let is_closed = node.mount_point || node.non_accessible || node.truncated.is_some();
         if node.kind != EntryKind::Dir || is_closed {
@@ -146,7 +147,7 @@ impl<'a> TreeVisitor<'a> {
         let shown = (builder.nodes.len() - first) as u64;
         let below = &folder.below;
         if shown == 0 && is_limited.is_none() {
-            // No child fits: the reply looks as if the folder had not been opened.
+            // No child fits, so the reply shows the folder as if it had not been opened.
             self.is_used_up.set(true);
             builder.close_folder(folder, self.hints.budget(below));
             return;
@@ -165,10 +166,10 @@ impl<'a> TreeVisitor<'a> {
         }
     }
 
-    /// Excluded and not a folder: left out altogether.
+    /// True for an excluded entry that is no folder. It is left out without a note.
     fn is_excluded_name(&self, dir: &Dir, entry: &DirEntry<'_>) -> bool {
         let is_dir = || match entry.kind {
-            // A file system that does not say; rare, so only asked for names that match.
+            // The file system does not report the kind. This is rare, so the kind is read only for names that match.
             FileKind::Unknown => {
                 matches!(dir.stat_entry(entry.name), Some(EntryStat::Entry(stat)) if stat.kind == FileKind::Dir)
             }
@@ -177,7 +178,7 @@ impl<'a> TreeVisitor<'a> {
         self.jail.excludes().has_name(&dir.path().join(entry.name)) && !is_dir()
     }
 
-    /// None when the entry has gone meanwhile, or may not be looked at.
+    /// The node of an entry. `None` if it was removed meanwhile, or may not be stat-ed.
     fn child(&self, listed: ListedFolder<'_>, name: &[u8], kind: FileKind, is_denied: bool) -> Option<TreeItem> {
         let was_dir = kind == FileKind::Dir;
         let seen = listed.dir.stat_entry(name)?;
@@ -194,7 +195,7 @@ impl<'a> TreeVisitor<'a> {
             non_accessible,
             mount_point,
             children: None,
-            // The walk does not enter what was no folder when it was listed.
+            // The walk does not enter an entry that was no folder when it was listed.
             truncated: (is_dir && !was_dir).then(hint::changed),
         };
         let is_excluded =
@@ -211,7 +212,7 @@ impl<'a> FolderVisitor for &TreeVisitor<'a> {
         OpenedFolder::open_nested(self.jail, top, below)
     }
 
-    /// The names to show, as far as they can matter: what cannot fit into the budget need not be held.
+    /// Returns how many names to hold, and how many bytes for them: no more names than can fit into the budget.
     fn begin(&self, builder: &mut TreeBuilder<'a>, folder: &WalkFolder) -> Option<(usize, usize)> {
         builder.current = builder.unopened.pop_front();
         builder.budget.give_back(builder.current.as_ref().map_or(0, |current| current.reserved_bytes));
@@ -305,7 +306,8 @@ impl TreeBuilder<'_> {
         self.nodes[folder.node_index].truncated = Some(why);
     }
 
-    /// From the last opened folder back to the first, each takes its children off the end of the list.
+    /// Builds the tree from the list: from the last opened folder back to the first, each takes its children off the end of
+    /// the list.
     fn assemble(mut self) -> TreeNode {
         for (at, first) in self.opened.drain(..).rev() {
             self.nodes[at].children = Some(self.nodes.split_off(first));

@@ -1,4 +1,4 @@
-//! Between the words of the wire and those of the text engine.
+//! Converts between the types of the wire and those of the text engine.
 
 use crate::{
     jail::Call,
@@ -11,7 +11,7 @@ use crate::{
     },
 };
 
-/// Literal text is replaced where it occurs once, unless the caller says how often.
+/// Literal text must occur exactly once, unless the caller expects another number.
 const DEFAULT_EXPECT_MATCHES: u64 = 1;
 
 /// `strict`: a regular expression has to match, unless the caller expects otherwise.

@@ -1,4 +1,4 @@
-//! One file of an update, from its name to its new content.
+//! Edits one file, from its name to its new content.
 
 use std::{collections::VecDeque, time::Instant};
 
@@ -26,7 +26,7 @@ use crate::{
     },
 };
 
-/// What an entry wants.
+/// The edits of one entry.
 pub(super) struct UpdateParameters {
     pub(super) ops: Vec<UpdateOp>,
     /// Nothing is decoded, and NUL bytes are no reason to refuse.
@@ -40,11 +40,11 @@ pub(super) struct UpdateOperation<'a> {
     jail: &'a Jail,
     /// Add a diff to every result. Dry entries always get one.
     diff: bool,
-    /// What is most likely a mistake is an error.
+    /// Probable mistakes are errors, such as a regular expression without a match.
     strict: bool,
-    /// The files of all entries, as far as those were understood.
+    /// The files of all entries that could be parsed.
     all_paths: Vec<JailPath>,
-    /// The files of the entries that have not been edited yet, as far as those were understood.
+    /// The files of the entries that could be parsed and have not been edited yet.
     remaining_paths: VecDeque<JailPath>,
     /// Files that a later entry edits again, of an atomic batch or a dry run.
     pending: Vec<PendingFile>,
@@ -60,7 +60,7 @@ struct PendingFile {
     changed: bool,
 }
 
-/// What is left for the echoes and for the diffs of a call: as much as a batch of reads may return, each.
+/// Budget of a call for its echoes and for its diffs: each as large as the budget of a batch of reads.
 #[derive(Debug, Clone, Copy)]
 struct UpdateBudget {
     echo_bytes: usize,
@@ -278,7 +278,7 @@ impl UpdateOperation<'_> {
 struct AppliedOps {
     output: UpdateOutput,
     bytes: Vec<u8>,
-    /// What an op did otherwise than it was written, with its index.
+    /// Notes about ops that were applied in another way than written, with the index of the op.
     notes: Vec<(usize, String)>,
 }
 

@@ -1,4 +1,4 @@
-//! What an update does around the text engine: which check comes first, what a result says, what is left alone.
+//! Tests an update apart from the text engine: the order of checks, the fields of a result, and which files stay unchanged.
 
 use std::os::unix::fs::MetadataExt;
 
@@ -360,7 +360,7 @@ fn an_atomic_update_of_two_files_in_one_folder_asks_the_supervisor_at_most_three
     let test = TestJail::writable();
     test.write("d/a", "1\n");
     test.write("d/b", "2\n");
-    // The names, the leases, and only the first time where our own folder is.
+    // At most one message for the names, one for the leases, and in the first call one for the folder of the service.
     for most in [3, 2] {
         test.broker.messages.lock().unwrap().clear();
         let done = update(&test, json!({"atomic": true, "files": [append("d/a"), append("d/b")]}));

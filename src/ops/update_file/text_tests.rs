@@ -83,7 +83,7 @@ fn a_binary_file_is_edited_only_on_request() {
     );
     assert_eq!(update(&test, json!({"path": "a", "binary": true, "ops": ops}), json!({})).0["success"], true);
     assert_eq!(std::fs::read(test.path("a")).unwrap(), b"one\x002\n");
-    // Not decoded either.
+    // With `binary`, UTF-16 is not decoded either.
     test.write("a", encode("a", false));
     let (done, _) =
         update(&test, json!({"path": "a", "binary": true, "ops": [{"op": "append", "content": "b\n"}]}), json!({}));

@@ -1,5 +1,6 @@
-//! One record: a JSON object on a line of its own, of printable ASCII alone, never longer than a pipe takes whole.
-//! docs/AUDIT.md describes it. What a worker says stands in fields called `reported_…`: a hostile one can say anything.
+//! One record: one line with a JSON object in printable ASCII, never longer than what a pipe takes in one write. See
+//! docs/AUDIT.md. Fields from a worker's report have names that begin with `reported_`, because a hostile worker can report
+//! anything.
 
 use std::io;
 
@@ -12,13 +13,14 @@ use crate::{
     terms::Code,
 };
 
-/// Bytes of a record, escapes included. Together with the names and numbers around them less than a line may have.
+/// Bytes of a path, a root and a reason in a record, escapes included. With all names and numbers around them they are
+/// shorter than the longest line.
 const PATH_BYTES: usize = 2000;
 const ROOT_BYTES: usize = 500;
 const REASON_BYTES: usize = 400;
 /// Bytes of an etag or of an id in the trash.
 const ETAG_OR_ID_BYTES: usize = 100;
-/// Bytes of a path that is not text, before base64 makes four of three.
+/// Bytes of a path that is not text. Base64 turns three bytes into four.
 const RAW_PATH_BYTES: usize = 480;
 
 /// The fields of one record, in the order in which they are written.
@@ -31,7 +33,7 @@ impl AuditRecord {
 
     /// Adds a field. A value that is absent adds none.
     pub fn with_field(mut self, name: &'static str, value: impl Serialize) -> Self {
-        // No value of a record can fail to become JSON.
+        // No value of a record can fail to be serialized.
         let value = serde_json::to_value(value).unwrap_or_default();
         if !value.is_null() {
             self.0.push((name, value));
@@ -39,24 +41,24 @@ impl AuditRecord {
         self
     }
 
-    /// Adds a field if it is true.
+    /// Adds the field with the value true, or nothing if the flag is not set.
     fn with_flag(self, name: &'static str, is_set: bool) -> Self {
         self.with_field(name, is_set.then_some(true))
     }
 
-    /// A connection was given to a worker.
+    /// The service gave a connection to a worker.
     pub fn accepted(self) -> Self {
         self.with_field("event", "accepted")
     }
 
-    /// A connection was not.
+    /// The service refused a connection.
     pub fn refused(self, code: Code, reason: &str) -> Self {
         self.with_field("event", "refused")
             .with_field("code", code)
             .with_field("reason", truncate_escaped(reason, REASON_BYTES))
     }
 
-    /// A connection that was accepted is over.
+    /// An accepted connection has ended.
     pub fn ended(self, reason: &str) -> Self {
         self.with_field("event", "ended").with_field("reason", truncate_escaped(reason, REASON_BYTES))
     }
@@ -75,7 +77,7 @@ impl AuditRecord {
             .with_field("reported_function", function)
     }
 
-    /// What a worker refused by itself, without a question.
+    /// A refusal by the worker itself, which asked no question about it.
     pub fn reported(self, code: Code, path: &[u8], function: &str) -> Self {
         let path = RecordedPath::new(path, 1);
         self.with_field("event", "reported")
@@ -117,7 +119,8 @@ impl AuditRecord {
             .with_field("reported_function", function)
     }
 
-    /// With its newline. `None` if it could not be written, which no value here brings about.
+    /// The record as a line with its newline. `None` if it cannot be serialized, which does not happen with the values used
+    /// here.
     pub fn encode_line(&self) -> Option<Vec<u8>> {
         let mut line = Vec::with_capacity(512);
         let mut to = serde_json::Serializer::with_formatter(&mut line, AsciiFormatter);
@@ -157,7 +160,7 @@ fn decision_name(refusal: Option<Refusal>) -> &'static str {
     }
 }
 
-/// A path as a record shows it.
+/// A path in the form that a record shows.
 struct RecordedPath {
     text: String,
     /// Set if the path is not UTF-8.
@@ -176,14 +179,14 @@ impl RecordedPath {
     }
 }
 
-/// The beginning of `text` that takes at most so many bytes once it is escaped.
+/// The longest beginning of `text` that has at most `most_bytes` bytes once it is escaped.
 fn truncate_escaped(text: &str, most_bytes: usize) -> &str {
     let mut bytes = 0;
     let end = text.char_indices().find_map(|(at, c)| {
         bytes += match c {
             '"' | '\\' => 2,
             ' '..='~' => 1,
-            // `\u0000`, twice beyond the first 65,536.
+            // `\u0000`: one escape, or two for a character above U+FFFF.
             _ => 6 * c.len_utf16(),
         };
         (bytes > most_bytes).then_some(at)
@@ -191,8 +194,8 @@ fn truncate_escaped(text: &str, most_bytes: usize) -> &str {
     &text[..end.unwrap_or(text.len())]
 }
 
-/// Printable ASCII alone: whatever a name holds, no viewer, terminal or line-splitting tool sees anything but one line
-/// of text. serde_json by itself lets DEL, C1 controls, U+2028 and changes of direction through.
+/// Writes printable ASCII only, so that every viewer, terminal and line-splitting tool shows one line of text, whatever a
+/// name contains. serde_json alone does not escape DEL, C1 controls, U+2028 and changes of text direction.
 struct AsciiFormatter;
 
 impl Formatter for AsciiFormatter {

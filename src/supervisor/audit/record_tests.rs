@@ -134,7 +134,7 @@ fn an_outcome_says_what_is_known_and_nothing_else() {
     assert_eq!(refused(false)["reported_denied"], Value::Null);
 }
 
-/// Both names and every word of the greatest length, of the characters that take the most room.
+/// Both names and all texts have the greatest length and consist of the characters with the longest escapes.
 #[test]
 fn the_longest_outcome_is_one_line() {
     let word = || Some("\u{1}".repeat(128));

@@ -21,7 +21,7 @@ fn connection(id: u64) -> ClientConnection {
     ClientConnection { id, peer: ConnectedPeer::read_credentials(ours.as_fd()).unwrap(), roots: vec!["/srv".into()] }
 }
 
-/// The connections that records tell of.
+/// The connection numbers in the records of a file.
 fn told(path: &Path) -> Vec<u64> {
     let text = fs::read_to_string(path).unwrap();
     let record = |line| serde_json::from_str::<Value>(line).unwrap()["connection"].as_u64().unwrap();
@@ -65,7 +65,7 @@ fn what_cannot_be_reopened_leaves_the_old_file_in_use() {
     audit.record_accepted(&connection(1));
     assert_eq!(told(&rotated), [1]);
     assert!(!dir.path().join("elsewhere").exists(), "a planted link is not followed");
-    // Once the way is free, the next attempt succeeds.
+    // Once nothing is in the way, the next attempt succeeds.
     fs::remove_file(&path).unwrap();
     audit.reopen().unwrap();
     audit.record_accepted(&connection(2));
@@ -85,8 +85,8 @@ fn a_link_that_the_operator_named_is_followed_once() {
     assert_eq!(told(&real), [1]);
 }
 
-/// An audit in a thread that `confine` takes something away from: Landlock and the identity are the thread's alone.
-/// `script` is given a function that has it reopen and then record a connection.
+/// Runs an audit in a thread that `confine` restricts: Landlock and the identity apply to that thread alone. `script` gets a
+/// function that lets the thread reopen the audit and then record a connection.
 fn in_a_confined_thread(
     path: &Path,
     confine: impl FnOnce(&AuditWriter) + Send,
@@ -135,7 +135,7 @@ fn a_confined_supervisor_reopens_its_audit_and_can_do_no_more_there() {
 
 #[test]
 fn after_a_change_of_identity_only_what_that_may_write_is_reopened() {
-    // Nobody else can become somebody else.
+    // Only root can change its identity.
     if !rustix::process::geteuid().is_root() {
         return;
     }
@@ -159,7 +159,8 @@ fn after_a_change_of_identity_only_what_that_may_write_is_reopened() {
     assert_eq!((told(&rotated), told(&path)), (vec![1, 2], vec![3]));
 }
 
-/// The user's own file: its folder is made, and a confined supervisor can rotate it but do no more there.
+/// The file of the user: the service creates its folder, and a confined supervisor can rotate the file but do nothing else in
+/// the folder.
 #[test]
 fn a_confined_supervisor_rotates_the_shared_file() {
     let dir = tempfile::tempdir().unwrap();

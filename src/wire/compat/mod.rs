@@ -1,6 +1,6 @@
-//! Runs in the worker: the older line of the wire, as a mode. Pure: JSON values in, JSON values out.
-//! Trusts our own results; requests are a client's. Functions stay what they are; only how they are asked and answered
-//! differs, so that a client written for that line works unchanged.
+//! Wire 0.2 as a mode of the connection: translates its requests and results. Runs in the worker. Pure: JSON values in, JSON
+//! values out. Trusts the results of this program, not the requests of a client. The functions are the same; only the form of
+//! requests and results differs, so that a client written for wire 0.2 works unchanged.
 
 mod request;
 mod response;
@@ -10,14 +10,14 @@ use serde_json::Value;
 use super::{Result, Warnings};
 pub use crate::terms::WireVersion;
 
-/// A function as the older line knew it.
+/// A function in the form that wire 0.2 has.
 #[derive(Debug, Clone, Copy)]
 pub struct Wire02Function {
     name: &'static str,
     fields: &'static request::KnownFields,
 }
 
-/// What a request said, for its result to repeat.
+/// The paths of a request, which its result repeats.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SentPaths {
     /// `path` of the request itself.
@@ -30,7 +30,7 @@ pub struct SentPaths {
 }
 
 impl WireVersion {
-    /// None where nothing differs: in the current wire, and for functions that came later.
+    /// `None` if nothing has to be translated: in the current wire, and for functions that wire 0.2 does not have.
     pub fn wire_02_function(self, function: &str) -> Option<Wire02Function> {
         match self {
             Self::Current => None,
@@ -47,8 +47,8 @@ impl SentPaths {
 }
 
 impl Wire02Function {
-    /// Fields that the line does not know are taken out of a reading request and refused in a changing one (C210); guards
-    /// and `base_dir` stay. What the line did differently by default is put in.
+    /// Removes fields that wire 0.2 does not have from a reading request, and refuses them in a changing one (C210). Guards
+    /// and `base_dir` stay. Adds the defaults of wire 0.2 where they differ from the current ones.
     pub fn adapt_request(self, params: &mut Value, warnings: &mut Warnings) -> Result<SentPaths> {
         request::adapt(self, params, warnings)
     }

@@ -1,5 +1,5 @@
-//! Runs in the worker: what a request of the older line may hold. Trusts nothing in the request. Never takes out a field
-//! whose loss would make a call do more than its sender asked for.
+//! Translates requests of wire 0.2. Runs in the worker. Trusts nothing in the request. Never removes a field if the call
+//! would then do more than its sender asked for.
 
 use serde_json::{Value, json};
 
@@ -12,13 +12,13 @@ use crate::wire::{
     nearest::nearest,
 };
 
-/// Fields that only narrow what a call does. The older line does not know them, but whoever sends one relies on it, so they
-/// keep their present meaning.
+/// Fields that only restrict what a call does. Wire 0.2 does not have them, but a client that sends one relies on it, so they
+/// keep their current meaning.
 const GUARDS: [&str; 7] = ["atomic", "base_dir", "dry_run", "if_match", "if_none_match", "strict", "trash"];
-/// The guard of calls that read: a bridge puts it in to confine its client to one folder.
+/// The guard of calls that read: a bridge adds it to confine its client to one folder.
 const BASE_DIR: &str = "base_dir";
 
-/// Names of an object's fields; one of them may be a list of objects with fields of their own.
+/// Names of an object's fields. One of the fields may be a list of objects that have fields, too.
 #[derive(Debug)]
 pub(super) struct KnownFields {
     names: &'static [&'static str],
@@ -83,7 +83,8 @@ pub(super) fn adapt(function: Wire02Function, params: &mut Value, warnings: &mut
 }
 
 impl Wire02Function {
-    /// No excludes, and full reads up to `max_read_bytes`, which is where the function itself stops.
+    /// The defaults of wire 0.2 that differ: no excludes, and no limit on the output of a read other than `max_read_bytes`,
+    /// which the function itself enforces.
     fn defaults(self) -> Vec<(&'static str, Value)> {
         match self.name {
             "coder::tree" | "coder::search" => vec![("use_default_excludes", json!(false))],
@@ -93,7 +94,7 @@ impl Wire02Function {
     }
 }
 
-/// Takes the fields out of a reading request that the line did not know. Such requests have no lists of objects.
+/// Removes the fields that wire 0.2 does not have from a reading request. Such requests have no lists of objects.
 fn drop_unknown_fields(params: &mut Value, fields: &KnownFields, warnings: &mut Warnings) {
     let Some(members) = params.as_object_mut() else { return };
     members.retain(|name, _| {
@@ -105,8 +106,8 @@ fn drop_unknown_fields(params: &mut Value, fields: &KnownFields, warnings: &mut 
     });
 }
 
-/// C210 for the first field of a changing request that is neither of the line nor a guard. Guards stay; where one stands
-/// that the present wire does not have there, `decode_change` refuses it.
+/// C210 for the first field of a changing request that wire 0.2 does not have and that is no guard. Guards stay;
+/// `decode_change` refuses one at a place where the current wire does not have it.
 fn check_known_fields(value: &Value, fields: &KnownFields, at: &str) -> Result<()> {
     let Some(members) = value.as_object() else { return Ok(()) };
     let known = || fields.names.iter().copied().chain(GUARDS);
@@ -125,7 +126,7 @@ fn path_of(value: &Value) -> Option<String> {
     value.get("path").and_then(Value::as_str).map(Into::into)
 }
 
-/// Of `files` or `paths`, which are objects and strings.
+/// The paths of `files` or `paths`, whose entries are objects or strings.
 fn entry_paths(params: &Value) -> Vec<Option<String>> {
     let list = params.get("files").or(params.get("paths")).and_then(Value::as_array);
     let entry = |entry: &Value| entry.as_str().map(Into::into).or_else(|| path_of(entry));

@@ -1,10 +1,10 @@
-//! Results as the older line wrote them.
+//! Translates results to the form of wire 0.2.
 
 use serde_json::Value;
 
 use super::{SentPaths, Wire02Function};
 
-/// The folder that a request means when it names none.
+/// The folder of a request that names none.
 const CURRENT_FOLDER: &str = ".";
 
 pub(super) fn adapt(function: Wire02Function, sent_paths: SentPaths, result: &mut Value) {
@@ -21,7 +21,8 @@ pub(super) fn adapt(function: Wire02Function, sent_paths: SentPaths, result: &mu
     result["path"] = Value::from(sent_paths.path.unwrap_or_else(|| CURRENT_FOLDER.into()));
 }
 
-/// A path of a result, which is relative to the root, as the request would have named it.
+/// Turns a path of a result, which is relative to the root, into a path relative to the folder of `base_dir`, as the request
+/// would name it.
 fn relative_to_base(base: Option<&str>, path: &str) -> String {
     let rest = base.and_then(|base| path.strip_prefix(base));
     match rest {
@@ -41,7 +42,7 @@ fn adapt_matches(sent_paths: &SentPaths, result: &mut Value) {
     }
 }
 
-/// Each entry repeats its path, and its error is a text that holds JSON.
+/// Adds the path as sent to each entry, and turns the error of an entry into a text that holds JSON.
 fn adapt_entries(sent_paths: SentPaths, result: &mut Value) {
     let results = result.get_mut("results").and_then(Value::as_array_mut).into_iter().flatten();
     for (entry, sent) in results.zip(sent_paths.entries) {
@@ -54,7 +55,7 @@ fn adapt_entries(sent_paths: SentPaths, result: &mut Value) {
     }
 }
 
-/// Every node says where it is and whether it may be read. As deep as `tree_max_depth` at most.
+/// Adds its path, and whether it may be read, to every node. The recursion is as deep as the tree, at most `tree_max_depth`.
 fn add_node_paths(node: &mut Value, path: String) {
     let children = node.get_mut("children").and_then(Value::as_array_mut).into_iter().flatten();
     for child in children {

@@ -1,5 +1,5 @@
-//! Runs in the worker when a request cannot be decoded: schemas and values in words.
-//! Trusts the schema; of the client's text only the beginning is repeated.
+//! Describes schemas and values in plain text for error messages. Runs in the worker when a request cannot be decoded. Trusts
+//! the schema; quotes only the beginning of the client's text.
 
 use serde_json::{Map, Value};
 
@@ -9,7 +9,7 @@ use crate::wire::{json::excerpt, nearest::nearest};
 /// Literals named in one message.
 const MAX_LITERALS: usize = 20;
 
-/// What a schema wants, in words.
+/// Describes the values that a schema accepts.
 pub(super) fn describe_expected(shape: &RequestSchema, schema: &Value) -> String {
     let Some(part) = shape.resolve(schema).as_object() else { return "another value".into() };
     if let Some(allowed) = literals(part) {
@@ -37,7 +37,8 @@ pub(super) fn describe_expected(shape: &RequestSchema, schema: &Value) -> String
     if words.is_empty() { "another value".into() } else { words.join(" or ") }
 }
 
-/// For a choice of objects that a field tells apart: the words of that field say more than the fields of each.
+/// Describes a choice of objects by the field that distinguishes them: the values of that field are clearer than all fields
+/// of each object.
 fn describe_tagged(shape: &RequestSchema, part: &Map<String, Value>) -> Option<String> {
     let branches = unions(part).flat_map(|(_, branches)| branches).filter_map(|b| shape.resolve(b).as_object());
     let tags: Vec<_> = branches.map(|branch| tags(branch).next()).collect::<Option<_>>()?;
@@ -76,7 +77,7 @@ pub(super) fn describe_choices(allowed: &[&Value]) -> String {
     if shown.len() == 1 { shown.concat() } else { format!("one of {}", shown.join(", ")) }
 }
 
-/// What came instead, in words.
+/// Describes the value that was sent instead.
 pub(super) fn describe_value(value: &Value) -> String {
     match value {
         Value::Null => "null".into(),
@@ -88,7 +89,7 @@ pub(super) fn describe_value(value: &Value) -> String {
     }
 }
 
-/// Also through one union: an optional choice is a choice or null.
+/// Includes the branches of a union: an optional choice is a union of the choice and null.
 pub(super) fn suggest_literal(shape: &RequestSchema, schema: &Value, got: &Value) -> String {
     let Some(part) = shape.resolve(schema).as_object() else { return String::new() };
     let branches = unions(part).flat_map(|(_, branches)| branches).filter_map(|b| shape.resolve(b).as_object());
@@ -102,7 +103,7 @@ pub(super) fn suggest_nearest(allowed: &[&Value], got: &Value) -> String {
     found.map(|name| format!(" (did you mean {name:?}?)")).unwrap_or_default()
 }
 
-/// Bounds of a whole number: what the schema says, and what its format can hold.
+/// Bounds of a whole number: those of the schema, and those of its format.
 pub(super) fn number_bounds(part: &Map<String, Value>) -> (Option<i128>, Option<i128>) {
     let number = |key: &str| {
         let n = part.get(key)?;

@@ -1,17 +1,18 @@
-//! Runs in the worker when a request cannot be decoded: a small piece of JSON that would have been right.
-//! Trusts the schema; nothing of the client's enters an example but the place it is for.
+//! Finds a short JSON example of a correct value. Runs in the worker when a request cannot be decoded. Trusts the schema. Of
+//! the client's request, an example contains at most the name of the field that it is for.
 
 use serde_json::{Map, Value, json};
 
 use super::request_schema::{LocationStep, RequestLocation, RequestSchema, literals, type_names, unions};
 
-/// A longer example is a page, not a hint; a generated one is then shorter.
+/// Longer examples are not shown, because they would hide the message. A generated one is used instead, if it is shorter.
 const MAX_EXAMPLE_BYTES: usize = 200;
 
-/// Objects and arrays that a generated example nests.
+/// The deepest nesting of objects and arrays in a generated example.
 const MAX_NESTING: u8 = 6;
 
-/// An example for a place: the schema's own, else the same place in an example of the whole, else a generated one.
+/// Finds an example for a place in the request: from the schema of that place, else from an example of the whole request,
+/// else a generated one.
 pub(super) fn find_example(
     shape: &RequestSchema,
     location: &RequestLocation<'_>,
@@ -25,7 +26,7 @@ pub(super) fn find_example(
     found.filter(fits).map(|value| with_field_name(location, value))
 }
 
-/// With the name of its field, so that it can be copied as it is.
+/// Adds the name of the field, so that the example can be copied as it is.
 pub(super) fn with_field_name(location: &RequestLocation<'_>, value: Value) -> Value {
     match location.steps.last() {
         Some(LocationStep::Key(key)) => Value::Object(Map::from_iter([((*key).to_owned(), value)])),
@@ -37,7 +38,7 @@ fn examples(schema: &Value) -> impl Iterator<Item = &Value> {
     schema.get("examples").and_then(Value::as_array).into_iter().flatten()
 }
 
-/// Any entry of a list stands for all of them.
+/// The value at a place in an example. For any entry of a list it takes the first one.
 fn value_at<'e>(example: &'e Value, steps: &[LocationStep<'_>]) -> Option<&'e Value> {
     steps.iter().try_fold(example, |value, step| match step {
         LocationStep::Key(key) => value.get(key),

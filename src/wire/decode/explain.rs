@@ -1,5 +1,5 @@
-//! Runs in the worker when a request cannot be decoded: finds what is wrong and says it to an agent.
-//! Trusts the schema. The value is the client's: quoted only in part, walked within `MAX_STEPS`.
+//! Finds out why a request cannot be decoded, and explains it to an agent. Runs in the worker. Trusts the schema. The value
+//! comes from the client, so it is quoted only in part, and walked within `MAX_STEPS`.
 
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -13,10 +13,10 @@ use super::{
 };
 use crate::wire::{json::excerpt, nearest::nearest};
 
-/// Unions are tried branch by branch, so a walk could visit a value several times; this ends it.
+/// The walk tries the branches of unions one by one, so it can visit a value several times. This limit ends it.
 const MAX_STEPS: u32 = 1 << 20;
 
-/// Library text is shown up to here: it may quote the client.
+/// Longer texts of a library are cut, because they may quote the client.
 const MAX_TEXT_CHARS: usize = 300;
 
 enum SchemaViolation<'s, 'v> {
@@ -25,17 +25,18 @@ enum SchemaViolation<'s, 'v> {
     UnknownTag { name: &'s str, allowed: Vec<&'s Value>, got: Option<&'v Value> },
 }
 
-/// The first thing that contradicts the schema, or nothing if the schema is more lenient than the type.
+/// Describes the first value that violates the schema. `None` if there is none, because the schema is more lenient than the
+/// type.
 pub(super) fn by_schema(shape: &RequestSchema, value: &Value, at: &str) -> Option<String> {
     let mut search = ViolationSearch { shape, location: RequestLocation::new(at), steps_left: MAX_STEPS };
     let problem = search.check(&shape.root, value)?;
     Some(describe(shape, search.location, problem))
 }
 
-/// What serde says, with the place it stopped at. For rules that only the type knows.
+/// Describes the error of serde and its place in the request, for rules that only the type has.
 pub(super) fn by_serde<T: DeserializeOwned>(shape: &RequestSchema, value: &Value, at: &str) -> String {
     let Err(error) = serde_path_to_error::deserialize::<_, T>(value) else {
-        // Decoding is deterministic, so this is not reached; a wrong claim about a field would be worse.
+        // Not reachable, because decoding is deterministic. This text names no field: a wrong claim about one would be worse.
         return format!("{}: not accepted", RequestLocation::new(at).text());
     };
     let mut location = RequestLocation::new(at);
@@ -50,7 +51,7 @@ pub(super) fn by_serde<T: DeserializeOwned>(shape: &RequestSchema, value: &Value
     with_example(format!("{}: {text}", location.text()), example::find_example(shape, &location, None))
 }
 
-/// An unknown field, and the field that was probably meant: of the same object, else of another level of the request.
+/// Describes an unknown field, and suggests a field of the same object, else one of another level of the request.
 pub(super) fn unknown_field(shape: &RequestSchema, unknown: &UnknownField) -> String {
     let UnknownField { location, level, name, suggestion } = unknown;
     let hint = match suggestion {
@@ -79,7 +80,7 @@ pub(super) fn unknown_field(shape: &RequestSchema, unknown: &UnknownField) -> St
 
 struct ViolationSearch<'s, 'v> {
     shape: &'s RequestSchema,
-    /// Where the search is; after a problem was found, where the problem is.
+    /// The place of the search. After a violation was found, the place of the violation.
     location: RequestLocation<'v>,
     steps_left: u32,
 }
@@ -142,7 +143,7 @@ impl<'s, 'v> ViolationSearch<'s, 'v> {
         problem
     }
 
-    /// A complaint about the branch that was meant; about the union itself only if none was.
+    /// Reports a violation inside the branch that the client meant, or of the union itself if no branch fits.
     fn check_union(
         &mut self,
         schema: &'s Value,

@@ -1,6 +1,6 @@
-//! Runs in the worker: a client's JSON value becomes a request type, or an answer that an agent can act on.
-//! Trusts the types and the schemas made from them, nothing in the value. Never answers with library text where the
-//! schema knows better, never repeats more than a few words of the client's.
+//! Turns a client's JSON value into a request type, or into an error that an agent can act on. Runs in the worker. Trusts the
+//! types and the schemas made from them, and nothing in the value. Describes errors by the schema where it can, not with the
+//! text of a library, and quotes only a few words of the client.
 
 mod describe;
 mod example;
@@ -14,10 +14,10 @@ use serde_json::Value;
 use self::request_schema::{RequestSchema, UnknownField};
 use super::{Error, Result, warnings::Warnings};
 
-/// Unknown fields that one error names; the rest is counted in words.
+/// Unknown fields that one error names. If there are more, the error says so.
 const MAX_NAMED_FIELDS: usize = 3;
 
-/// The end of every refusal of an unknown field in a call that changes something.
+/// Ends every error for an unknown field in a call that changes something.
 pub(super) const NOTHING_CHANGED: &str =
     "nothing was changed, because a call that changes files must not hold a field that would be ignored";
 
@@ -48,7 +48,8 @@ pub fn decode<T: DeserializeOwned + JsonSchema + 'static>(
 /// an unknown field at any level, also inside the entries of a batch, refuses the whole request with C210.
 pub fn decode_change<T: DeserializeOwned + JsonSchema + 'static>(value: Value) -> Result<T> {
     let shape = RequestSchema::of::<T>();
-    // A missing or malformed field of the request itself first: that answer already says which name was misspelt.
+    // First reports a missing or malformed field of the request itself, because that error already suggests the name that was
+    // misspelt.
     let request = deserialize_or_explain(shape, &value, "")?;
     let unknown = shape.unknown_fields(&value, "", MAX_NAMED_FIELDS + 1);
     if unknown.is_empty() { Ok(request) } else { Err(unknown_fields_error(shape, &unknown)) }

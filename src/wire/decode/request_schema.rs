@@ -1,6 +1,6 @@
-//! Runs in the worker. A schema as something that can be asked about a client's value.
-//! Trusts the schema (it is made from our types). Does not trust the value, but its depth is bounded by the parser.
-//! Every walk is bounded by the value, and by `MAX_NESTING` where it stays on one value.
+//! Questions about a client's value that a schema answers. Runs in the worker. Trusts the schema, which is made from the
+//! types of this program. Does not trust the value, but the parser bounds its depth. Every walk is bounded by the value, and
+//! by `MAX_NESTING` where it stays on one value.
 
 use std::{
     any::TypeId,
@@ -13,17 +13,17 @@ use serde_json::{Map, Value};
 
 use crate::wire::{json::excerpt, nearest::nearest, schema};
 
-/// References, unions and intersections that may follow each other without descending into the value.
+/// References, unions and intersections that may follow each other without a step into the value.
 const MAX_NESTING: u8 = 16;
 
 #[derive(Debug)]
 pub(super) struct RequestSchema {
     pub(super) root: Value,
-    /// What the root itself calls a field, sorted: most requests have no other.
+    /// The fields of the root itself, sorted. Most requests have no others.
     field_names: Vec<String>,
 }
 
-/// Where in a request something is: `files[0].path`.
+/// A place in a request, such as `files[0].path`.
 #[derive(Debug, Clone)]
 pub(super) struct RequestLocation<'v> {
     base: &'v str,
@@ -41,7 +41,7 @@ impl<'v> RequestLocation<'v> {
         Self { base, steps: Vec::new() }
     }
 
-    /// The object that the last step is in, without the numbers of entries: `files[].ops[]`; empty for the request itself.
+    /// The object of the last step, without the indexes of entries: `files[].ops[]`; empty for the request itself.
     fn level(&self) -> String {
         let above = &self.steps[..self.steps.len().saturating_sub(1)];
         let step = |(index, step): (usize, &LocationStep<'_>)| match step {
@@ -72,26 +72,27 @@ impl<'v> RequestLocation<'v> {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct UnknownField {
     pub(super) location: String,
-    /// The list of objects it is in, as `fields_of_all_levels` names it.
+    /// The list of objects that contains the field, named as in `fields_of_all_levels`.
     pub(super) level: String,
     pub(super) name: String,
     /// The nearest field of the same object.
     pub(super) suggestion: Option<String>,
 }
 
-/// The parts of a schema that speak about one value, with references and unions resolved.
+/// The parts of a schema that apply to one value, with references and unions resolved.
 #[derive(Default)]
 struct Facets<'s> {
     parts: Vec<&'s Map<String, Value>>,
-    /// Some part allows any field.
+    /// A part of the schema allows any field.
     allows_any_field: bool,
 }
 
 impl RequestSchema {
-    /// Generating a schema costs more than most calls, so each type's is made once, when it is first needed.
-    /// What is leaked is bounded by the number of request types.
+    /// Generating a schema costs more than most calls, so each one is generated once, when it is first needed, and leaked.
+    /// The number of request types bounds the leak.
     pub(super) fn of<T: JsonSchema + 'static>() -> &'static Self {
-        // A sorted map: a hashed one would ask the kernel for random bytes, which the worker need not be allowed.
+        // A sorted map, because a hash map asks the kernel for random bytes, and the worker should not need to be allowed
+        // that call.
         static SHAPES: RwLock<BTreeMap<TypeId, &'static RequestSchema>> = RwLock::new(BTreeMap::new());
         let id = TypeId::of::<T>();
         if let Some(shape) = SHAPES.read().unwrap_or_else(PoisonError::into_inner).get(&id) {
@@ -108,7 +109,7 @@ impl RequestSchema {
         Self { root, field_names: names }
     }
 
-    /// Without a field inside a field, and known by their names alone.
+    /// True if no member is an object or an array and every name is a field of the root: then no field is unknown.
     fn knows_all_members(&self, members: &Map<String, Value>) -> bool {
         let is_known = |(name, value): (&String, &Value)| {
             !value.is_object() && !value.is_array() && self.field_names.binary_search(name).is_ok()
@@ -116,7 +117,7 @@ impl RequestSchema {
         members.iter().all(is_known)
     }
 
-    /// Follows `#/definitions/…`; our schemas have no other references.
+    /// Follows `#/definitions/…`; the schemas of this program have no other references.
     pub(super) fn resolve<'s>(&'s self, mut schema: &'s Value) -> &'s Value {
         for _ in 0..MAX_NESTING {
             let Some(target) = schema.get("$ref").and_then(Value::as_str) else { break };
@@ -145,7 +146,7 @@ impl RequestSchema {
         most: usize,
         found: &mut Vec<UnknownField>,
     ) {
-        // No schema means that anything goes here.
+        // Without a schema any value is allowed.
         if found.len() >= most || schemas.is_empty() || !(value.is_object() || value.is_array()) {
             return;
         }
@@ -179,8 +180,8 @@ impl RequestSchema {
         }
     }
 
-    /// Every field of the schema at any level, with the list of objects that it is in: `files[]` and `path`. Empty for a
-    /// field of the request itself.
+    /// Every field of the schema at any level, with the list of objects that contains it: `files[]` and `path`. The list is
+    /// empty for a field of the request itself.
     pub(super) fn fields_of_all_levels(&self) -> Vec<(String, String)> {
         let mut fields = Vec::new();
         self.collect_levels(&self.root, "", MAX_NESTING, &mut fields);
@@ -224,19 +225,20 @@ impl RequestSchema {
                     self.collect_facets(branch, value, nesting, facets);
                 }
             }
-            // A value of no known form is an error for who decodes it; its fields are not unknown besides.
+            // If no branch fits, decoding reports that. The fields of such a value must not be reported as unknown in
+            // addition.
             facets.allows_any_field |= !fits_any;
         }
         let takes_any = part.contains_key("patternProperties")
             || part.get("additionalProperties").is_some_and(|more| *more == Value::Bool(true));
-        // Nothing but a description: any JSON.
+        // A schema with only a description accepts any JSON.
         let says_nothing = is_leaf && !["type", "properties", "items"].iter().any(|k| part.contains_key(*k));
         facets.allows_any_field |= takes_any || says_nothing;
         facets.parts.push(part);
     }
 
-    /// Whether a union's branch is the one that was meant: the kind of JSON is right and its tag, if any, matches.
-    /// Fields may still be wrong; the complaint should then be about them.
+    /// True if the client meant this branch of a union: the kind of JSON value is right, and so is the tag, if there is one.
+    /// Its fields may still be wrong; an error should then be about them.
     pub(super) fn fits(&self, schema: &Value, value: &Value) -> bool {
         self.fits_within(schema, value, MAX_NESTING)
     }
@@ -281,7 +283,7 @@ pub(super) fn unions(part: &Map<String, Value>) -> impl Iterator<Item = (&'stati
     ["allOf", "anyOf", "oneOf"].into_iter().filter_map(|keyword| Some((keyword, part.get(keyword)?.as_array()?)))
 }
 
-/// The names in `type`, which may be one or several.
+/// The names in `type`, which is one name or a list.
 pub(super) fn type_names(part: &Map<String, Value>) -> Vec<&str> {
     match part.get("type") {
         Some(Value::String(kind)) => vec![kind],
@@ -297,7 +299,7 @@ pub(super) fn admits_type(part: &Map<String, Value>, value: &Value) -> bool {
         "string" => value.is_string(),
         "array" => value.is_array(),
         "object" => value.is_object(),
-        // As serde reads it: 1.0 is no integer.
+        // Like serde, which does not read 1.0 as an integer.
         "integer" => value.is_i64() || value.is_u64(),
         "number" => value.is_number(),
         _ => true,
@@ -318,7 +320,7 @@ pub(super) fn admits_literal(part: &Map<String, Value>, value: &Value) -> bool {
     literals(part).is_none_or(|allowed| allowed.contains(&value))
 }
 
-/// Required fields with one fixed value: how a tagged type says which of its forms this is.
+/// Required fields with one fixed value, which identify the variant of a tagged type.
 pub(super) fn tags(part: &Map<String, Value>) -> impl Iterator<Item = (&str, &Value)> {
     let required = part.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
     required.filter_map(|name| {
