@@ -17,7 +17,7 @@ use serde_json::value::RawValue;
 
 use self::replies::ReplyReader;
 
-/// How long to wait when the call names no deadline: the longest one a policy grants, and the grace below.
+/// Timeout of a call without a deadline: the longest deadline that a policy grants. The grace below is added.
 const LONGEST_CALL: Duration = Duration::from_secs(600);
 
 /// The supervisor ends a worker 5 s after a missed deadline and sends the reason; a client that stops waiting earlier would not see
@@ -29,7 +29,7 @@ const REPLY_GRACE: Duration = Duration::from_secs(10);
 pub struct RemoteError {
     pub code: String,
     pub message: String,
-    /// As received, one line: the error object of the wire, or its `data` when that carries the code.
+    /// One line, as received: the error object of the wire, or its `data` if that has the code.
     pub json: String,
 }
 

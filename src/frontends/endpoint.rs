@@ -13,17 +13,17 @@ use std::{
 const SYSTEM_SOCKET: &str = "/run/stockade/stockade.sock";
 const SOCKET_NAME: &str = "stockade.sock";
 
-/// Where calls go.
+/// The service that calls go to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Endpoint {
-    /// The first of these that answers.
+    /// The first of these sockets that answers.
     Sockets(Vec<PathBuf>),
-    /// A supervisor of our own, for one command, with these arguments.
+    /// A private supervisor for one command, with these arguments.
     Private(Vec<OsString>),
 }
 
 impl Endpoint {
-    /// What the options say; without any, the environment, then the system's socket.
+    /// Chooses by the options; without any, by the environment, else the system's socket.
     pub fn choose(socket: Option<&Path>, private: Vec<OsString>, env: impl Fn(&str) -> Option<OsString>) -> Self {
         if !private.is_empty() {
             return Self::Private(private);
@@ -44,25 +44,25 @@ impl Endpoint {
     }
 }
 
-/// An open stream and, if it is ours, the supervisor behind it.
+/// An open stream, and the supervisor behind it if it is a private one.
 #[derive(Debug)]
 pub struct ServiceConnection {
     pub stream: UnixStream,
     pub supervisor: Option<PrivateSupervisor>,
 }
 
-/// A supervisor that serves us alone and ends with its connection.
+/// A private supervisor, which serves only this process and ends with its connection.
 #[derive(Debug)]
 pub struct PrivateSupervisor(Child);
 
 impl PrivateSupervisor {
-    /// Call after the connection is dropped; until then it has no reason to end.
+    /// Call this after the connection is dropped; until then the supervisor does not end.
     pub fn wait(mut self) -> io::Result<ExitStatus> {
         self.0.wait()
     }
 }
 
-/// Nothing to talk to, in words for the person who asked.
+/// No service can be reached, explained for the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unreachable {
     pub message: String,
@@ -89,7 +89,7 @@ fn start_private(program: &Path, arguments: &[OsString]) -> Result<ServiceConnec
         hint: "check the installation of stockaded",
     };
     let (stream, theirs) = UnixStream::pair().map_err(failed)?;
-    // Standard output stays ours alone: results are piped into other programs.
+    // The supervisor does not get standard output, because results are piped into other programs.
     let child = Command::new(program)
         .arg("--inetd")
         .args(arguments)
@@ -100,7 +100,7 @@ fn start_private(program: &Path, arguments: &[OsString]) -> Result<ServiceConnec
     Ok(ServiceConnection { stream, supervisor: Some(PrivateSupervisor(child)) })
 }
 
-/// `stockaded` beside our own executable, or in the `libexec` of the same prefix.
+/// Finds `stockaded` in the folder of this executable, or in the `libexec` of the same prefix.
 pub fn find_supervisor() -> Result<PathBuf, Unreachable> {
     let own = env::current_exe().map_err(|error| Unreachable {
         message: format!("cannot tell where this program is installed: {error}"),

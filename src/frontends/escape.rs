@@ -42,7 +42,7 @@ pub(super) fn quote_name(name: &str) -> Cow<'_, str> {
 /// Characters that replies put between their parts, and those that a quoted name begins or escapes with.
 const REPLY_DELIMITERS: [char; 6] = ['"', '\\', ':', '→', '…', '⋮'];
 
-/// A sentence of the server.
+/// Escapes the hidden characters in a text of the service.
 pub(super) fn escape_text(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     text.chars().for_each(|c| if is_hidden(c) { push_escape(c, &mut safe) } else { safe.push(c) });
@@ -88,7 +88,7 @@ impl ContentEscaper {
         self.escape_bytes(whole)
     }
 
-    /// What is left when nothing more comes.
+    /// Escapes the incomplete character at the end of the input.
     pub(super) fn finish(&mut self) -> String {
         let rest = std::mem::take(&mut self.incomplete_end);
         self.escape_bytes(&rest)

@@ -74,7 +74,7 @@ fn a_backslash_in_a_name_cannot_pose_as_an_escape() {
     assert_eq!(escape_text("a\\d+"), "a\\d+");
 }
 
-/// Every line of a reply that is not a name is told apart from one that is.
+/// A name that could be read as another line of a reply is quoted.
 #[test]
 fn names_that_look_like_parts_of_a_reply_are_quoted() {
     for plain in ["src/main.rs", "/srv/a", "größe", "a-2-", "(1)", "{}"] {
@@ -98,7 +98,7 @@ proptest! {
         }
     }
 
-    /// No two names look alike.
+    /// No two names are shown in the same way.
     #[test]
     fn a_shown_name_can_be_read_back(held in "[a\\\\\"u0\u{1b}\u{202e}\u{e0041}n\n]{0,8}") {
         let shown = name(held.as_bytes());

@@ -58,7 +58,7 @@ fn quoted_length(text: &str) -> Option<usize> {
     Some(end + 2)
 }
 
-/// Whether a name may begin behind this text: it must not be the end of a longer word or path.
+/// True if a function name may begin after this text, which must not end in the middle of a word or path.
 fn begins_word(before: &str) -> bool {
     before.chars().next_back().is_none_or(|c| !(c.is_alphanumeric() || matches!(c, '_' | '-' | ':' | '/' | '.')))
 }
@@ -122,7 +122,7 @@ mod tests {
         assert_eq!(told("an open \" quote, coder::tree", &[]), "an open \" quote, TREE");
     }
 
-    /// What models read over MCP: every text of the golden replies names only functions that are tools.
+    /// The golden replies, which models read over MCP, must name only functions that are tools.
     #[test]
     fn texts_of_the_service_name_only_functions_that_are_tools() {
         let replies = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/source/golden/replies");

@@ -1,5 +1,5 @@
-//! Untrusted clients of the socket. They run as the person or agent who started them, hold no privilege and keep
-//! no promise: whatever they do wrong, the jail is the supervisor's and the worker's.
+//! Clients of the socket. They are untrusted: they run as the user or agent who started them, and have no privilege. The jail
+//! does not depend on them, whatever they do, because the supervisor and the worker enforce it.
 
 #![forbid(unsafe_code)]
 

@@ -27,13 +27,13 @@ pub fn socket_reader(stream: UnixStream) -> io::Result<SocketReader> {
     register(stream, Interest::READABLE).map(SocketReader)
 }
 
-/// As `socket_reader`; of one socket, each has a descriptor of its own.
+/// Like `socket_reader`. The two halves of one socket have separate descriptors.
 pub fn socket_writer(stream: UnixStream) -> SocketWriter {
     SocketWriter { stream, full_socket: None }
 }
 
-/// Deprecated because a type could answer with the number of somebody else's descriptor, which a stream, owning its own,
-/// cannot. The replacement is an unsafe function.
+/// The function is deprecated because a type could return a descriptor that it does not own. A stream owns its own. The
+/// replacement is an unsafe function.
 #[allow(deprecated)]
 fn register(stream: UnixStream, interest: Interest) -> io::Result<AsyncFd<UnixStream>> {
     AsyncFd::with_interest(stream, interest)
@@ -43,12 +43,12 @@ impl AsyncRead for SocketReader {
     fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         loop {
             let mut ready = ready!(self.0.poll_read_ready(context))?;
-            // Costs nothing where whoever reads has cleared the room before.
+            // Costs nothing if the caller has initialised the buffer before.
             let room = buffer.initialize_unfilled();
             let size = room.len();
             match ready.try_io(|stream| stream.get_ref().read(room)) {
                 Ok(Ok(count)) => {
-                    // What did not fill the room has emptied the socket; the end is found by the next look.
+                    // A read that did not fill the buffer has emptied the socket. The next read finds the end of the stream.
                     if count > 0 && count < size {
                         ready.clear_ready();
                     }

@@ -1,15 +1,18 @@
 //! Modes as text.
 
-use crate::wire::{Error, Result};
+use crate::{
+    text::quote::quote,
+    wire::{Error, Result},
+};
 
 /// Parses 1 to 4 octal digits up to 0777. No request can set setuid, setgid or sticky.
 pub(super) fn parse(field: &str, text: &str) -> Result<u32> {
     let digits = (1..=4).contains(&text.len()) && text.bytes().all(|digit| (b'0'..=b'7').contains(&digit));
     let mode = u32::from_str_radix(text, 8).ok().filter(|mode| digits && *mode <= 0o777);
     mode.ok_or_else(|| {
-        let shown: String = text.chars().take(20).collect();
         Error::bad_input(format!(
-            "{field}: \"{shown}\" is no mode; expected 1 to 4 octal digits up to \"0777\", for example \"0644\""
+            "{field}: {} is no mode; expected 1 to 4 octal digits up to \"0777\", for example \"0644\"",
+            quote(text, 20)
         ))
     })
 }

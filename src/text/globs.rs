@@ -3,12 +3,16 @@
 
 use globset::{Candidate, GlobBuilder, GlobSet, GlobSetBuilder};
 
+use super::quote::quote;
+
 /// Globs of one list.
 pub const MAX_GLOBS: usize = 100;
 /// Bytes of all globs of one list.
 pub const MAX_GLOBS_BYTES: usize = 8 << 10;
 /// Braces within braces.
 const MAX_NESTING: usize = 8;
+/// Characters of a glob that an error text shows.
+const MAX_QUOTED_CHARS: usize = 60;
 
 /// Whether a star matches a slash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,10 +35,13 @@ pub fn compile(globs: &[String], star: StarAtSlash) -> Result<GlobSet, String> {
     let mut set = GlobSetBuilder::new();
     for glob in globs {
         if nesting(glob) > MAX_NESTING {
-            return Err(format!("{}: braces nest too deep; at most {MAX_NESTING} levels", shorten(glob)));
+            return Err(format!(
+                "{}: braces nest too deep; at most {MAX_NESTING} levels",
+                quote(glob, MAX_QUOTED_CHARS)
+            ));
         }
         let built = GlobBuilder::new(glob).literal_separator(star == StarAtSlash::Stops).build();
-        set.add(built.map_err(|error| format!("{}: {}", shorten(glob), error.kind()))?);
+        set.add(built.map_err(|error| format!("{}: {}", quote(glob, MAX_QUOTED_CHARS), error.kind()))?);
     }
     // Each compiled alone; together they may still be too large for the regex engine.
     set.build().map_err(|error| format!("the globs are too large when compiled: {}", error.kind()))
@@ -55,15 +62,6 @@ fn nesting(glob: &str) -> usize {
         deepest = deepest.max(depth);
     }
     deepest
-}
-
-/// A glob for an error text.
-fn shorten(glob: &str) -> String {
-    const CHARS: usize = 60;
-    match glob.char_indices().nth(CHARS) {
-        Some((end, _)) => format!("\"{}…\"", &glob[..end]),
-        None => format!("\"{glob}\""),
-    }
 }
 
 #[cfg(test)]

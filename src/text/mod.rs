@@ -14,6 +14,7 @@ pub mod lines;
 pub mod name_globs;
 pub mod number;
 pub mod order;
+pub mod quote;
 pub mod search;
 pub mod tail;
 pub mod tally;

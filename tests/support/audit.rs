@@ -7,13 +7,13 @@ use serde_json::Value;
 
 use super::TestJail;
 
-/// Records are written a few milliseconds after what they tell of.
+/// How long to wait for a record, which is written a few milliseconds after its event.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What docs/AUDIT.md says a record keeps of a path of plain letters.
+/// The bytes of a path of plain letters that a record keeps, according to docs/AUDIT.md.
 const MAX_SHOWN_BYTES: usize = 2000;
 
-/// Codes of an access that somebody refused; C211 is one only where a rule, and not the disk, says so.
+/// Codes of refusals. C211 is also one if a rule, and not the disk, causes it.
 const REFUSED: [&str; 3] = ["C215", "C218", "C221"];
 
 /// Functions whose entries have outcomes.
@@ -36,7 +36,7 @@ pub fn records(text: &str) -> Vec<Value> {
 /// `(function, code, path)` of a refused access.
 type Access = (String, String, Vec<u8>);
 
-/// What a test was refused, to be found in the audit.
+/// The refusals that a test caused and that the audit must contain.
 #[derive(Debug, Default)]
 pub struct Refused {
     expected: BTreeMap<Access, usize>,
@@ -44,7 +44,7 @@ pub struct Refused {
 }
 
 impl Refused {
-    /// Of names that a rule denies, which answer C211 as missing ones do.
+    /// For names that a rule denies: they answer C211, like missing names.
     pub fn denied(is_denied: bool) -> Self {
         Self { is_denied, ..Self::default() }
     }
@@ -100,7 +100,7 @@ fn found(jail: &TestJail, wanted: &BTreeMap<Access, usize>) -> BTreeMap<Access, 
             Some(bytes) => Some(STANDARD.decode(bytes).unwrap()),
             None => text(field).map(|path| path.as_bytes().to_vec()),
         };
-        // Of both ends of a move the one that the test speaks of.
+        // A move has two names; takes the one that the test expects.
         let access = |path: Vec<u8>| (function.to_owned(), code.to_owned(), normal(&path, root));
         let ends: Vec<Access> = ["path", "to"].into_iter().filter_map(path).map(access).collect();
         let end = ends.iter().find(|end| wanted.contains_key(end)).unwrap_or(&ends[0]);
@@ -109,7 +109,7 @@ fn found(jail: &TestJail, wanted: &BTreeMap<Access, usize>) -> BTreeMap<Access, 
     found
 }
 
-/// Neither missing nor busy: a rule refused it.
+/// True if a rule refused it, and not because it is missing or busy.
 fn is_denial(record: &Value) -> bool {
     match record["event"].as_str() {
         Some("outcome") => {

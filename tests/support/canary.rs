@@ -46,7 +46,7 @@ impl Canaries {
         self.dir.join("secret.txt")
     }
 
-    /// After a test changed the canaries on purpose (a link count, say).
+    /// Call this after a test has changed the canaries on purpose, for example their link count.
     pub fn replant(&mut self) {
         self.planted = survey(&self.dir);
     }
@@ -55,7 +55,7 @@ impl Canaries {
         survey(&self.dir) == self.planted
     }
 
-    /// The same but for what follows from a name of theirs inside the root that came or went.
+    /// Like `are_untouched`, but ignores changes caused by making or removing hard links to the canaries inside the root.
     pub fn are_unwritten(&self) -> bool {
         let written = |facts: &BTreeMap<PathBuf, Facts>| -> BTreeMap<PathBuf, Facts> {
             let but_names = |facts: &Facts| Facts { links: 0, changed: (0, 0), ..facts.clone() };
@@ -72,7 +72,7 @@ impl Canaries {
 /// A reply that holds outside data is an escape.
 pub fn holds_secret(reply: &impl std::fmt::Debug) -> bool {
     let text = format!("{reply:?}");
-    // As it is, and in base64 at each of its three alignments.
+    // As plain text, and in base64 at each of its three alignments.
     [SECRET, "Q0FOQVJZLTdmM2E5MS1PVVRTSURF", "NBTkFSWS03ZjNhOTEtT1VUU0lER", "DQU5BUlktN2YzYTkxLU9VVFNJRE"]
         .iter()
         .any(|secret| text.contains(secret))
@@ -86,7 +86,7 @@ fn survey(dir: &Path) -> BTreeMap<PathBuf, Facts> {
     let mut all = BTreeMap::new();
     let mut open = vec![dir.to_owned()];
     while let Some(path) = open.pop() {
-        // Gone: told by what was planted.
+        // A missing canary shows in the comparison with what was planted.
         let Ok(metadata) = fs::symlink_metadata(&path) else { continue };
         if metadata.is_dir() {
             open.extend(fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));

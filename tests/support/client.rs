@@ -73,7 +73,7 @@ impl Client {
         self.send_bytes(format!("{line}\n").as_bytes());
     }
 
-    /// A service that has closed already may have said why: that is for whoever reads.
+    /// Ignores a closed connection: the service may have sent the reason before it closed, which the caller can read.
     pub fn send_bytes(&mut self, bytes: &[u8]) {
         match self.stream.write_all(bytes) {
             Err(error) if error.kind() != ErrorKind::BrokenPipe => panic!("it does not take it: {error}"),
@@ -91,7 +91,7 @@ impl Client {
         std::iter::from_fn(|| self.line()).collect()
     }
 
-    /// Next line that is not empty, whatever it is; `None` at the end.
+    /// The next line that is not empty; `None` at the end.
     pub fn line(&mut self) -> Option<Value> {
         loop {
             let mut line = String::new();

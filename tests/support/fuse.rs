@@ -1,5 +1,5 @@
-//! A file system of this test's own, as small as the kernel takes it: every name is a folder, and in it a file; and a kind of
-//! question that it does not answer while it is dead. Mounted in a namespace of its own.
+//! A minimal FUSE file system for tests: every name is a folder with a file in it. One kind of request is not answered while
+//! the file system is dead. Mounted in a separate mount namespace.
 
 use std::{
     fs::{File, OpenOptions},
@@ -29,16 +29,16 @@ const FILE: u64 = 3;
 /// A folder in `FOLDER`, where names are what is not answered.
 const INNER: u64 = 4;
 
-/// What is asked and not answered.
+/// The kind of request that is not answered.
 #[derive(Clone, Copy)]
 pub enum Dead {
     /// The content of files.
     Reads = READ as isize,
-    /// Where names lead.
+    /// Lookups of names.
     Names = LOOKUP as isize,
-    /// What a file or a folder is.
+    /// Attributes of a file or a folder.
     Looks = GETATTR as isize,
-    /// What a folder holds.
+    /// Listings of folders.
     Listings = READDIR as isize,
 }
 
@@ -55,7 +55,7 @@ struct State {
     is_alive: bool,
     /// Questions that wait.
     unanswered: Vec<u64>,
-    /// What FS_IOC_GETFLAGS tells about everything here.
+    /// The flags that FS_IOC_GETFLAGS returns for every file and folder.
     flags: u32,
 }
 
@@ -167,7 +167,7 @@ fn serve(mut device: File, dead: Dead, state: &Mutex<State>) {
         }
         let body = Reply(Vec::new());
         let body = match operation {
-            // Version 7.31; sizes that nobody here comes near.
+            // Version 7.31, and sizes that no test reaches.
             INIT => Some(body.u32(&[7, 31, 1 << 16, 0]).u32(&[0, 1 << 16, 1, 0, 0]).u32(&[0; 7])),
             LOOKUP => Some(Reply(found(match (node, dead) {
                 (ROOT, _) => FOLDER,

@@ -1,5 +1,5 @@
-//! One object for every test that talks to the real thing: `TestJail` builds a tree, starts the real `stockaded` on it
-//! and calls it over its socket. Beside the root lies a tree of canaries that nothing may touch.
+//! Support for all tests with the real programs: `TestJail` builds a tree, starts the real `stockaded` on it and calls it
+//! over its socket. A tree of canaries beside the root must never be touched.
 #![allow(dead_code, clippy::unwrap_used, reason = "each test file uses its own part of this")]
 
 pub mod audit;
@@ -26,18 +26,18 @@ pub use canary::Canaries;
 pub use client::{Client, Failure};
 pub use serde_json::{Value, json};
 
-/// For commands with a supervisor of their own: a state folder that cannot be, so that a test writes no audit into the home
-/// of whoever runs it.
+/// For commands that start a supervisor themselves: a state folder that cannot exist, so that a test writes no audit into the
+/// home folder of the user who runs it.
 pub const NO_STATE: (&str, &str) = ("XDG_STATE_HOME", "/dev/null");
 
-/// A daemon that is not up by then is not coming up.
+/// A daemon that takes longer to start has failed.
 const START_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The layers that a run leaves switched on. `Normal` and `Userspace` run the ordinary binaries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Build {
     Normal,
-    /// `confinement = "userspace"`: the other resolver, and nothing but our own checks.
+    /// `confinement = "userspace"`: the other resolver, and only the checks of the program itself.
     Userspace,
     /// Plain openat, links and `..` followed: Landlock must hold alone.
     ChecksOff,
@@ -91,9 +91,9 @@ pub struct Options {
     pub through: Vec<String>,
     /// Instead of `DIR/run/stockade.sock`.
     pub socket: Option<PathBuf>,
-    /// Of the socket's folder, instead of 0700.
+    /// Mode of the socket's folder; 0700 by default.
     pub folder_mode: Option<u32>,
-    /// Where `stockaded` and its worker lie, instead of the ordinary build.
+    /// Folder of `stockaded` and its worker, instead of the ordinary build.
     pub bin: Option<PathBuf>,
 }
 
@@ -170,7 +170,7 @@ impl TestJail {
         Client::connect(&self.socket)
     }
 
-    /// The embedded defaults are not enough: a policy of its own.
+    /// For tests that need a policy of their own instead of the embedded one.
     pub fn with_policy(policy: &str) -> Self {
         Self::with(Options { policy: Some(policy.into()), ..Options::default() })
     }
@@ -183,7 +183,7 @@ impl TestJail {
         (client, newest.expect("a worker serves it"))
     }
 
-    /// One call on a connection of its own.
+    /// One call on a new connection.
     pub fn call(&self, method: &str, params: Value) -> Result<Value, Failure> {
         self.connect().call(method, params)
     }
@@ -199,12 +199,12 @@ impl TestJail {
         path
     }
 
-    /// What the daemon has said so far.
+    /// The log of the daemon so far.
     pub fn log(&self) -> String {
         fs::read_to_string(self.dir.path().join("daemon.log")).unwrap()
     }
 
-    /// What the audit has told so far; the last records may still be on their way.
+    /// The records of the audit so far. The last records may not be written yet.
     pub fn audit(&self) -> Vec<Value> {
         let log = self.log();
         audit::records(&log[..log.rfind('\n').map_or(0, |newline| newline + 1)])
@@ -237,7 +237,7 @@ impl Options {
     }
 }
 
-/// Where files need no disk.
+/// A folder in memory, if there is one.
 pub fn memory() -> PathBuf {
     let shm = PathBuf::from("/dev/shm");
     if tempfile::tempdir_in(&shm).is_ok() { shm } else { std::env::temp_dir() }
@@ -322,7 +322,7 @@ fn log_beside(socket: &Path) -> String {
     log.and_then(|log| fs::read_to_string(log).ok()).unwrap_or_default()
 }
 
-/// The daemon starts in a mount namespace of its own, after `script`: the host's mounts are never touched.
+/// A command prefix that starts the daemon in a new mount namespace, after `script`. The host's mounts never change.
 pub fn in_own_mounts(script: &str) -> Vec<String> {
     let mut command = vec!["unshare".to_owned(), "--mount".into()];
     if !rustix::process::geteuid().is_root() {
@@ -353,12 +353,12 @@ pub fn daemon_command(weakened: Option<&str>, through: &[String], bin: Option<&P
     command
 }
 
-/// Starts a daemon that is expected to refuse: its exit status and what it said.
+/// Starts a daemon that is expected to refuse. Returns its exit status and its output.
 pub fn refused_start(arguments: &[&str], weakened: Option<&str>) -> (Option<i32>, String) {
     refused(daemon_command(weakened, &[], None).args(arguments))
 }
 
-/// The same for a command of the test's own making.
+/// Like `refused_start`, for any command.
 pub fn refused(command: &mut Command) -> (Option<i32>, String) {
     let mut child = spawn(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()));
     let mut text = String::new();
@@ -386,8 +386,8 @@ fn spawn(command: &mut Command) -> Child {
     }
 }
 
-/// Where the binaries under test lie. `STOCKADE_TEST_BIN` and `STOCKADE_TEST_WEAKENED_BIN` name copies, for runs as
-/// another user; otherwise cargo's own, and a weakened build made on first use.
+/// Folder of the programs under test. `STOCKADE_TEST_BIN` and `STOCKADE_TEST_WEAKENED_BIN` name copies, for runs as another
+/// user. Otherwise cargo's programs, and a weakened build that is made on first use.
 pub fn bin_dir(weakened: bool) -> PathBuf {
     if !weakened {
         return match std::env::var_os("STOCKADE_TEST_BIN") {

@@ -1,4 +1,4 @@
-//! Connections of somebody else. Needs root.
+//! Connections of another user. Needs root.
 
 use std::{io, os::unix::net::UnixStream, path::Path};
 

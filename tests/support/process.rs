@@ -1,4 +1,4 @@
-//! What the kernel says about a process, and the few things a test does to one.
+//! Reads the state of a process from the kernel, and stops, continues or kills processes.
 
 use std::{
     fs,
@@ -11,10 +11,10 @@ use rustix::process::{Pid, kill_process};
 
 use super::Client;
 
-/// What a process is allowed to take to end or appear, on a loaded machine.
+/// How long a process may take to end or to appear on a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// As long as one of its threads is: the first may be a zombie while others still hold descriptors and locks.
+/// True while any thread of the process runs: the first thread may be a zombie while others still hold descriptors and locks.
 pub fn is_alive(pid: u32) -> bool {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     threads.into_iter().any(|thread| {
@@ -23,12 +23,12 @@ pub fn is_alive(pid: u32) -> bool {
     })
 }
 
-/// Needs root for a process of ours: they are not dumpable.
+/// Needs root for the processes of the service, because they are not dumpable.
 pub fn open_files(pid: u32) -> usize {
     fs::read_dir(format!("/proc/{pid}/fd")).unwrap_or_else(|error| panic!("descriptors of {pid}: {error}")).count()
 }
 
-/// The same once it stays the same: what ended just before has given its descriptors back by then.
+/// Like `open_files`, but waits until the number stays the same, so that descriptors of work that has just ended are closed.
 pub fn settled_open_files(pid: u32) -> usize {
     let mut last = open_files(pid);
     let mut since = Instant::now();
@@ -61,7 +61,7 @@ pub fn cpu_time(pid: u32) -> Duration {
     Duration::from_millis(10 * (ticks(11) + ticks(12)))
 }
 
-/// How often any thread of the process has been put on a CPU.
+/// The number of context switches of all threads of the process.
 pub fn switches(pid: u32) -> u64 {
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).unwrap();
     let count = |task: fs::DirEntry| {
@@ -138,12 +138,13 @@ pub fn note(what: &str) {
     say(&format!("note: {what}"));
 }
 
-/// Not by `eprintln!`, which the harness hides if a test passes. On a line of its own, because the harness writes dots.
+/// Writes to standard error directly, because the harness hides `eprintln!` if a test passes. Begins a new line, because the
+/// harness writes dots.
 fn say(line: &str) {
     std::io::stderr().write_all(format!("\n{line}\n").as_bytes()).unwrap();
 }
 
-/// True if the test can run; says so if not. Where root is promised (`STOCKADE_TEST_REQUIRE_ROOT`), a skip fails.
+/// True if the test can run; otherwise prints that it is skipped. Fails if root is promised (`STOCKADE_TEST_REQUIRE_ROOT`).
 #[must_use]
 pub fn runs_as_root(test: &str) -> bool {
     if !is_root() {
@@ -158,7 +159,7 @@ pub fn own_nice() -> i32 {
     rustix::process::getpriority_process(None).unwrap()
 }
 
-/// Of each thread: its nice value and the ticks it has used.
+/// The nice value and the used CPU ticks of each thread.
 pub fn threads(pid: u32) -> Vec<(i32, u64)> {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
     let stats = threads.filter_map(|thread| fs::read_to_string(thread.path().join("stat")).ok());

@@ -1,6 +1,7 @@
 //! Chance that can be repeated: an ordinary run chooses the same every time, `STOCKADE_TEST_SEED` in the environment another.
 
-/// Of an ordinary run, which should fail for what was changed and for nothing else. `scripts/soak` takes others.
+/// The seed of an ordinary run, which is fixed so that only a change of the code can make it fail. `scripts/soak` uses
+/// others.
 const ORDINARY: u64 = 20_261_116;
 
 /// SplitMix64.

@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Whether a name at the top of a root is reserved for state.
+/// True if a name at the top of a root is reserved for state.
 pub fn is_state(name: impl AsRef<OsStr>) -> bool {
     let name = name.as_ref().to_string_lossy();
     let digits = |rest: &str| rest.len() == 16 && rest.bytes().all(|byte| b"0123456789abcdef".contains(&byte));
@@ -29,7 +29,7 @@ pub fn folder(root: &Path) -> PathBuf {
     found[0].clone()
 }
 
-/// Whether a worker has something under way, or has left something.
+/// True if a worker has unfinished changes or has left some.
 pub fn has_work(root: &Path) -> bool {
     let earlier = fs::read_dir(root.join(".stockade")).into_iter().flatten();
     let mut states = folders(root).into_iter().chain(earlier.map(|entry| entry.unwrap().path()));

@@ -1,4 +1,4 @@
-//! A real terminal: tmux keeps the grid that a person would see, and says what stands in it.
+//! A real terminal: tmux keeps the screen that a user would see, and returns its content.
 
 use std::{
     path::PathBuf,
@@ -43,18 +43,18 @@ impl Terminal {
         self.dir.path().join("s")
     }
 
-    /// As if typed: text, and keys by their names, such as `Tab`.
+    /// Types text, or keys by their names, such as `Tab`.
     pub fn send(&self, keys: &[&str]) {
         check(self.tmux().arg("send-keys").args(keys).output().unwrap());
     }
 
-    /// What stands on the screen and above it, line by line.
+    /// The lines of the screen and of the scroll-back above it.
     pub fn screen(&self) -> String {
         let output = check(self.tmux().args(["capture-pane", "-p", "-S", "-"]).output().unwrap());
         trimmed(&String::from_utf8(output.stdout).unwrap())
     }
 
-    /// The same once `wanted` stands there.
+    /// The content of the screen once `wanted` accepts it.
     pub fn wait_for(&self, wanted: impl Fn(&str) -> bool) -> String {
         let start = Instant::now();
         loop {
@@ -67,7 +67,7 @@ impl Terminal {
         }
     }
 
-    /// What the program printed until it ended, with its colours as marks, and its exit code.
+    /// The output of the program up to its end, with its colours as marks, and its exit code.
     pub fn painted(&self) -> (String, i32) {
         self.wait_for(|screen| screen.contains(END) && screen.ends_with(".\n"));
         let output = check(self.tmux().args(["capture-pane", "-p", "-e", "-S", "-"]).output().unwrap());
@@ -95,7 +95,7 @@ fn trimmed(text: &str) -> String {
     lines[..end].iter().map(|line| format!("{line}\n")).collect()
 }
 
-/// How a cell looks. The sequences that a version of tmux chooses differ, what they come to does not.
+/// The style of a cell. Versions of tmux choose different sequences for the same style.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct Look {
     weight: &'static str,
@@ -131,7 +131,7 @@ impl Look {
     }
 }
 
-/// Sequences as marks, each where the look changes before something is seen.
+/// Replaces sequences with marks, each where the style changes before the next visible character.
 fn marked(text: &str) -> String {
     let mut marked = String::new();
     let (mut look, mut shown) = (Look::default(), Look::default());

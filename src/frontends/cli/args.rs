@@ -191,7 +191,7 @@ pub(super) struct SupervisorOptions {
 }
 
 impl SupervisorOptions {
-    /// As a supervisor of our own takes them; empty if nothing asks for one.
+    /// The options as arguments of a private supervisor; empty if no option needs one.
     pub(super) fn to_arguments(&self) -> Vec<OsString> {
         supervisor_arguments(&self.root, self.policy.as_deref(), self.to_rule_arguments())
     }
@@ -225,7 +225,7 @@ pub(super) struct ClientOptions {
 }
 
 impl ClientOptions {
-    /// As a supervisor of our own takes them; empty if nothing asks for one.
+    /// The options as arguments of a private supervisor; empty if no option needs one.
     pub(super) fn to_supervisor_arguments(&self) -> Vec<OsString> {
         let audit = self.audit.iter().flat_map(|audit| ["--audit".into(), audit.clone()]);
         self.supervisor.to_arguments().into_iter().chain(audit).collect()

@@ -1,5 +1,5 @@
-//! `stockade brief`: all that somebody has to know who writes calls, as one document. The functions, their types, the codes
-//! and the limits come from the tables that the service itself works by.
+//! `stockade brief`: one document with everything that a writer of calls needs. The functions, their types, the codes and the
+//! limits come from the tables that the service itself uses.
 
 mod notation;
 

@@ -1,10 +1,10 @@
-//! `stockade call`: one raw call, for scripts and for everything that has no command of its own.
+//! `stockade call`: one raw call, for scripts and for functions or fields that have no command.
 
 use serde_json::value::RawValue;
 
 use super::{CallSession, CommandResult, args::CallArgs, failure::CliFailure, output::Output, schema, user_input};
 
-/// A call whose arguments are known to be sound.
+/// A call whose arguments were checked.
 #[derive(Debug)]
 pub(super) struct CallCommand {
     method: String,
@@ -26,7 +26,7 @@ impl CallCommand {
     }
 }
 
-/// Checked here only so far that the frame is well formed; what the object may hold is the service's to say.
+/// Checks only that the frame is well formed. The service checks the fields of the object.
 fn check_object(bytes: Vec<u8>) -> Result<String, CliFailure> {
     let text = user_input::decode_utf8("the request", bytes)?;
     let request: &RawValue = serde_json::from_str(&text)

@@ -1,4 +1,4 @@
-//! What the commands that change files share: one call for many names, and a line for what became of each.
+//! Shared parts of the commands that change files: one call for many names, and one output line for the result of each.
 
 use serde::Deserialize;
 use serde_json::{Value, json, value::RawValue};
@@ -18,16 +18,16 @@ use super::{
 /// Names of one call; far below the service's limit of 1,000, which a policy may lower.
 pub(super) const BATCH_ENTRIES: usize = 100;
 
-/// A change, as its function takes it.
+/// A change in the form of its function.
 #[derive(Debug)]
 pub(super) struct ChangeCommand {
     method: &'static str,
     /// The request's field that holds the entries.
     list: &'static str,
     entries: Vec<Value>,
-    /// Everything else in it.
+    /// The other fields of the request.
     request: Value,
-    /// Entries of one call, where it is not all of them.
+    /// Entries of one call, if that is not all of them.
     pub(super) entries_per_call: usize,
 }
 
@@ -38,7 +38,7 @@ struct CliChangeResult {
     warnings: Vec<String>,
 }
 
-/// What became of one entry: what any of the functions says about it.
+/// The result of one entry, with the fields of all functions.
 #[derive(Debug, Deserialize)]
 pub(super) struct EntryOutcome {
     error: Option<Box<RawValue>>,
@@ -61,7 +61,7 @@ pub(super) struct EntryOutcome {
     pub(super) diff_truncated: bool,
     pub(super) path: Option<String>,
     pub(super) path_bytes: Option<String>,
-    /// How many entries the folder holds that a dry run would remove.
+    /// Number of entries in the folder that a dry run would remove.
     pub(super) entries: Option<u64>,
     #[serde(default)]
     pub(super) entries_more: bool,
@@ -88,12 +88,12 @@ impl EntryOutcome {
         }
     }
 
-    /// What was done to it, or would have been.
+    /// The verb for the change; with `would` in a dry run.
     pub(super) fn verb(&self, done: &'static str, would: &'static str) -> String {
         if self.dry_run { format!("would {would}") } else { done.to_owned() }
     }
 
-    /// What a person should know about a file that was replaced.
+    /// A note for the user if a replaced file has another owner now.
     pub(super) fn owner_note(&self) -> &'static str {
         if self.owner_changed { ", with another owner" } else { "" }
     }
@@ -114,12 +114,13 @@ impl ChangeCommand {
         Self { method, list, entries, request, entries_per_call: BATCH_ENTRIES }
     }
 
-    /// A field of the whole request.
+    /// Sets a field of the whole request.
     pub(super) fn set(&mut self, field: &str, value: impl Into<Value>) {
         self.request[field] = value.into();
     }
 
-    /// Makes the paths those that the service takes. Those of the entries begin at `base_dir` if there is one.
+    /// Converts the paths to the form that the service takes. If there is a `base_dir`, the paths of the entries are relative
+    /// to it.
     fn place_paths(&mut self, entries: &mut [Value], base: &PathBase) {
         match self.request.get_mut("base_dir") {
             Some(Value::String(folder)) => *folder = base.sent_text(folder),
@@ -127,15 +128,15 @@ impl ChangeCommand {
         }
     }
 
-    /// Makes the change. `show` writes down what became of the entry of that number, if it succeeded; one that failed hides
-    /// no other.
+    /// Makes the change. `show` prints the result of each entry that succeeded, with its number. A failed entry does not hide
+    /// the others.
     pub(super) fn run(
         mut self,
         session: &mut dyn FileSession,
         out: &mut Output<'_>,
         mut show: impl FnMut(usize, &EntryOutcome, &mut Output<'_>) -> Result<(), CliFailure>,
     ) -> CommandResult {
-        // Programs get one reply for one command, and all or none is one call by its nature.
+        // A program gets one reply for one command. An atomic change must also be one call.
         let in_one = out.json || self.request["atomic"] == true;
         let step = if in_one { self.entries.len() } else { self.entries_per_call };
         let mut entries = std::mem::take(&mut self.entries);
@@ -157,7 +158,7 @@ impl ChangeCommand {
                         out.write_nearest(error);
                     }
                     None if is_read => match show(index * step + at, done, out) {
-                        // Whoever does not want to hear about it still wants it done.
+                        // A closed output stops the report, not the changes.
                         Err(CliFailure::PipeClosed) => is_read = false,
                         other => other?,
                     },
@@ -180,7 +181,7 @@ fn parse_outcomes(reply: &RawValue, expected: usize, out: &mut Output<'_>) -> Re
     Ok(reply.results)
 }
 
-/// The version, for a command that has one file. Which of several would it be?
+/// Sets the version, which is only possible for a single file.
 pub(super) fn set_if_match(version: &VersionOptions, entries: &mut [Value]) -> Result<(), CliFailure> {
     match (&version.if_match, entries) {
         (None, _) => Ok(()),

@@ -42,13 +42,14 @@ pub(super) fn run(args: &CheckArgs, out: &mut Output<'_>) -> CommandResult {
             add_attempt(&mut report, check_protected::attempt_changes(&program, arguments));
             show(&report, code, out)
         }
-        // No report, but a reason on standard error: usage, an unreadable policy, a kernel that lacks a layer.
+        // There is no report: standard error gives the reason, such as wrong usage, an unreadable policy, or a kernel that
+        // lacks a layer.
         Err(_) if code.is_some_and(|code| code != 0) => Err(CliFailure::AlreadyReported(code.unwrap_or(EXIT_NO_JAIL))),
         Err(_) => Err(CliFailure::NoJail("stockaded --check ended without a report".into())),
     }
 }
 
-/// Replaces the roots of the report by which layer closes what for them, and what stays open.
+/// Replaces the roots of the report with the layers that protect them and with what stays open.
 fn add_layers(report: &mut Value) -> serde_json::Result<()> {
     let enforced = EnforcedConfinement::deserialize(&*report)?;
     let roots: Vec<Root> = serde_json::from_value(report["roots"].take())?;
@@ -108,7 +109,7 @@ fn render(report: &Value, holds: bool, style: OutputStyle) -> String {
     text
 }
 
-/// Columns as wide as their widest cell; what should have happened is shown only where something else did.
+/// Columns are as wide as their widest cell. The expected result is shown only where the actual one differs.
 fn render_attempts(attempts: &[Value], style: OutputStyle) -> String {
     let cell = |attempt: &Value, key: &str| escaped_string(&attempt[key]).unwrap_or_else(|| "?".into());
     let widest = |key: &str| attempts.iter().map(|attempt| cell(attempt, key).chars().count()).max().unwrap_or(0);

@@ -20,12 +20,12 @@ const EXPECTED: &str = "C221 protected";
 /// is `program`.
 pub(super) fn attempt_changes(program: &Path, mut arguments: Vec<OsString>) -> Result<Value, String> {
     if arguments.is_empty() {
-        // Nothing is changed, so any folder will do; that of the program exists on every machine.
+        // Nothing is changed, so any folder can be the root. The folder of the program exists on every machine.
         let folder = program.parent().unwrap_or(program);
         arguments = vec!["--root".into(), folder.as_os_str().to_owned()];
     }
     if !arguments.iter().any(|argument| argument == "--policy") {
-        // In the audit of the user these refusals would look like an attack. A policy names its own audit.
+        // In the audit of the user, these refusals would look like an attack. A policy names its own audit.
         arguments.extend(["--audit".into(), "off".into()]);
     }
     let connection = Endpoint::Private(arguments).open().map_err(|error| error.message)?;
@@ -50,7 +50,7 @@ fn request_changes(session: &mut dyn CallSession) -> Result<Value, String> {
     Ok(judge_results(&names, reply["results"].as_array().map(Vec::as_slice).unwrap_or_default()))
 }
 
-/// For each glob that gives a plain name, that name in the first writable root.
+/// The plain name of each glob that contains one, as a name in the first writable root.
 fn protected_names(info: &Value) -> Result<Vec<String>, String> {
     let strings = |key: &str| -> Vec<String> {
         let list = info[key].as_array().into_iter().flatten();
@@ -67,7 +67,7 @@ fn protected_names(info: &Value) -> Result<Vec<String>, String> {
     let protect = ProtectGlobs::new(&globs, &strings("read_only_except_globs")).map_err(wrong)?;
     let deny = DenyGlobs::new(&strings("non_accessible_globs"), &strings("non_accessible_except_globs"));
     let deny = deny.map_err(wrong)?;
-    // A denied name is refused as a missing one, and an exception not at all.
+    // A denied name is refused as a missing one, and an exception is not refused at all.
     let is_right = |name: &&str| protect.rule(name.as_bytes()).is_some() && !deny.matches(name.as_bytes());
     let plain = globs.iter().map(|glob| glob.trim_start_matches("**/").trim_end_matches('*'));
     let plain = plain.filter(|name| !name.contains(['*', '?', '[', ']', '{', '}', '\\', '!']));

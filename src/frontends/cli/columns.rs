@@ -4,7 +4,7 @@ use super::escape::display_width;
 
 const GAP: usize = 2;
 
-/// One cell: what is measured, and what is printed (the same with colour).
+/// One cell: the text that is measured, and the printed text, which is the same with colour.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Cell {
     pub(super) plain: String,
@@ -29,7 +29,8 @@ pub(super) fn lay_out(cells: &[Cell], columns: usize) -> String {
     text
 }
 
-/// Items one after the other, each line indented, and a new one where the next would not fit; without a width one line.
+/// Joins items, each line indented, and begins a new line where the next item does not fit. Without a width it makes one
+/// line.
 pub(super) fn wrap_items<'a>(
     items: impl IntoIterator<Item = &'a str>,
     gap: &str,
@@ -55,7 +56,7 @@ pub(super) fn wrap_items<'a>(
 
 fn fewest_rows(widths: &[usize], columns: usize) -> usize {
     let narrowest = widths.iter().min().copied().unwrap_or(0) + GAP;
-    // More columns than this cannot fit, so the search starts there: linear for a page, whatever its names.
+    // More columns than this cannot fit, so the search starts there. It is linear for a page of any names.
     let most_columns = (columns + GAP) / narrowest.max(1);
     let first = widths.len().div_ceil(most_columns.max(1));
     (first..widths.len()).find(|rows| fits(widths, *rows, columns)).unwrap_or(widths.len())

@@ -1,4 +1,4 @@
-//! `stockade completions`: what a shell needs to complete our arguments, from their definitions.
+//! `stockade completions`: completion scripts for shells, from the definitions of the arguments.
 
 use clap_complete::{
     generate,
@@ -14,8 +14,8 @@ use super::{
 
 const NAME: &str = "stockade";
 
-/// The generator's function for bash offers options where files are wanted, and cannot see a word with a colon in it, at
-/// which bash tears words apart. This goes round it.
+/// Works around two faults of the generated function for bash: it offers options where files are expected, and it cannot see
+/// a word with a colon, because bash splits words at colons.
 const BASH_WORKAROUND: &str = r#"
 _stockade_word() {
     local word="${COMP_LINE:0:COMP_POINT}"
@@ -60,7 +60,7 @@ fn script(shell: Shell) -> String {
     script
 }
 
-/// The generator for fish knows no values of arguments, only of options.
+/// The generator for fish writes no values of arguments, only of options.
 fn fish_arguments(command: &clap::Command) -> String {
     let mut text = String::new();
     for command in command.get_subcommands() {

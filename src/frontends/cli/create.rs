@@ -18,10 +18,10 @@ use super::{
 
 const METHOD: &str = "coder::create-file";
 
-/// Content of one call, so that several copies of a large one fit into the wire's frames.
+/// Bytes of content in one call, so that a large content for several files does not exceed a frame of the wire.
 const BATCH_BYTES: usize = 16 << 20;
 
-/// What to create, read before a connection exists.
+/// The files to create, read before a connection exists.
 #[derive(Debug)]
 pub(super) struct CreateCommand<'a> {
     paths: &'a [OsString],
@@ -53,7 +53,7 @@ impl<'a> CreateCommand<'a> {
     }
 }
 
-/// As the wire takes it.
+/// The content in the form of the wire.
 enum CreateContent {
     Text(String),
     Base64(String),

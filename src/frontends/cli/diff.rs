@@ -1,17 +1,18 @@
-//! A unified diff for the eyes. Pure.
+//! Renders a unified diff for a terminal. Pure.
 
 use super::{
     escape,
     output::{OutputStyle, Paint},
 };
 
-/// Coloured where colour is wanted; made safe where a person looks at it. A program gets what came, to apply it.
+/// Adds colours and escapes control characters for output that a person sees. A program gets the diff unchanged, so that it
+/// can apply it.
 pub(super) fn render(diff: &str, is_seen: bool, style: OutputStyle) -> String {
     if !is_seen {
         return diff.to_owned();
     }
     let mut text = String::with_capacity(diff.len());
-    // Of a hunk's lines, how many are still to come: a removed line may itself begin with dashes.
+    // Removed and added lines of the hunk that are still to come, because a removed line may itself begin with dashes.
     let mut left = (0, 0);
     for line in diff.split_inclusive('\n') {
         let (line, end) = line.strip_suffix('\n').map_or((line, ""), |line| (line, "\n"));
@@ -45,7 +46,7 @@ fn line_paint(line: &str, left: &mut (u64, u64)) -> Option<Paint> {
     paint
 }
 
-/// Of `@@ -3,4 +3,5 @@` the 4 and the 5; a length that is not there is 1.
+/// The 4 and the 5 of `@@ -3,4 +3,5 @@`; a missing length is 1.
 fn hunk_lengths(line: &str) -> Option<(u64, u64)> {
     let mut words = line.strip_prefix("@@ ")?.split(' ');
     let mut length = |sign| {

@@ -1,4 +1,4 @@
-//! `stockade edit`: operations on existing files, and the diff they make.
+//! `stockade edit`: operations on existing files, and the diff of the result.
 
 use std::{
     collections::BTreeMap,
@@ -20,7 +20,7 @@ use super::{
 
 const METHOD: &str = "coder::update-file";
 
-/// What to edit, read before a connection exists.
+/// The edits, read before a connection exists.
 #[derive(Debug)]
 pub(super) struct EditCommand<'a> {
     paths: &'a [OsString],
@@ -51,7 +51,7 @@ impl<'a> EditCommand<'a> {
         let mut entries: Vec<Value> = args.paths.iter().map(entry).collect();
         set_if_match(&args.version, &mut entries)?;
         let mut change = ChangeCommand::new(METHOD, "files", entries, &args.batch);
-        // A regular expression that matches nothing is a mistake of the person who typed it.
+        // If a regular expression matches nothing, the user has made a mistake.
         change.set("strict", true);
         if args.diff && !args.batch.dry_run {
             change.set("diff", true);
@@ -66,7 +66,7 @@ impl<'a> EditCommand<'a> {
 }
 
 impl EditOp {
-    /// What may come from elsewhere than the command line.
+    /// The text, if it may come from a file or from standard input.
     fn text(&self) -> Option<&str> {
         match self {
             Self::Insert { text, .. } | Self::Lines { text, .. } | Self::Append(text) | Self::Prepend(text) => {
@@ -101,7 +101,7 @@ fn build_wire_op(op: &EditOp) -> Result<Value, CliFailure> {
     Ok(wire)
 }
 
-/// Where a diff was asked for, standard output is the diff and nothing else.
+/// Prints the result of one file. With a diff, standard output contains only the diff.
 fn print_outcome(path: &OsStr, done: &EntryOutcome, is_dry: bool, out: &mut Output<'_>) -> Result<(), CliFailure> {
     let name = display_path(path);
     if done.diff.is_none() {

@@ -1,4 +1,4 @@
-//! Why a command stopped, its exit code, and the two lines a person reads.
+//! Why a command stopped, its exit code, and the two lines that the user gets.
 
 use std::io;
 
@@ -13,13 +13,13 @@ use super::service_texts::in_commands;
 use crate::policy::PolicyError;
 
 pub(super) const EXIT_REFUSED: u8 = 1;
-/// The code of `grep` and its kin.
+/// The same exit code as that of `grep`.
 pub(super) const EXIT_NOTHING_FOUND: u8 = 1;
 pub(super) const EXIT_USAGE: u8 = 2;
 pub(super) const EXIT_CONNECTION: u8 = 3;
 pub(super) const EXIT_NO_JAIL: u8 = 4;
 
-/// The contract with scripts, as help, manual and brief tell it.
+/// The exit codes as scripts, help, manual and brief show them.
 pub(super) const EXIT_CODES: [(u8, &str); 5] = [
     (0, "done"),
     (EXIT_REFUSED, "refused with a code, nothing found (search, find), or not all was done"),
@@ -31,24 +31,24 @@ pub(super) const EXIT_CODES: [(u8, &str); 5] = [
 #[derive(Debug)]
 pub(super) enum CliFailure {
     Usage(String),
-    /// Arguments that do not parse, and where to read how they are meant.
+    /// Arguments that cannot be parsed, and where they are documented.
     Arguments {
         message: String,
         hint: String,
     },
-    /// A policy that no service would start with, and what to do about it.
+    /// A policy that no service would start with, and how to fix it.
     Policy(PolicyError, &'static str),
     Unreachable(Unreachable),
     Call(CallError),
-    /// One file cannot be printed whole; others can.
+    /// One file cannot be printed completely; other files can.
     File(String),
-    /// Standard output does not take it, such as a full disk.
+    /// Standard output cannot be written, for example because a disk is full.
     OutputFailed(String),
-    /// The jail does not hold; the table says where.
+    /// The jail does not hold; the printed table shows where.
     NoJail(String),
-    /// Somebody else has already said why; only the exit code is left.
+    /// The error was printed already; only the exit code is left.
     AlreadyReported(u8),
-    /// The reader of our output has seen enough.
+    /// The reader of the output has closed it.
     PipeClosed,
 }
 
@@ -64,7 +64,7 @@ impl CliFailure {
         }
     }
 
-    /// Nothing when there is nothing left to say.
+    /// The error text; `None` if nothing is left to print.
     pub(super) fn message(&self) -> Option<String> {
         match self {
             Self::PipeClosed | Self::AlreadyReported(_) => None,
@@ -83,7 +83,7 @@ impl CliFailure {
         }
     }
 
-    /// The next thing to try, in this program's own commands. The service speaks of functions, as agents call them.
+    /// The next step, as a command of this program. Texts of the service name functions, for agents.
     pub(super) fn hint(&self) -> Option<&str> {
         match self {
             Self::Arguments { hint, .. } => Some(hint),
@@ -122,7 +122,7 @@ fn remote_hint(error: &RemoteError) -> Option<&'static str> {
     }
 }
 
-/// What clap says over several lines, as one, and its tip. `--help` and `--version` are no failures and never come here.
+/// Joins the lines of clap's error into one, and keeps its tip. `--help` and `--version` are no failures and never get here.
 impl From<clap::Error> for CliFailure {
     fn from(error: clap::Error) -> Self {
         let text = error.render().to_string();
@@ -148,7 +148,7 @@ impl From<Unreachable> for CliFailure {
     }
 }
 
-/// Only writing our own output is converted so; other I/O names its object first.
+/// For errors of writing the output only; other I/O errors name their file first.
 impl From<io::Error> for CliFailure {
     fn from(error: io::Error) -> Self {
         match error.kind() {
@@ -158,7 +158,7 @@ impl From<io::Error> for CliFailure {
     }
 }
 
-/// The error of one entry of a batch; nothing if it has no code.
+/// The error of one entry of a batch; `None` if it has no code.
 pub(super) fn parse_coded_error(error: &RawValue) -> Option<RemoteError> {
     #[derive(Deserialize)]
     struct EntryErrorFields {
@@ -169,7 +169,7 @@ pub(super) fn parse_coded_error(error: &RawValue) -> Option<RemoteError> {
     Some(RemoteError { code, message, json: error.get().into() })
 }
 
-/// The same as a failure, whatever it looks like.
+/// The error of an entry as a failure, whatever its form.
 pub(super) fn entry_failure(error: &RawValue) -> CliFailure {
     match parse_coded_error(error) {
         Some(error) => CallError::Remote(error).into(),
@@ -177,7 +177,7 @@ pub(super) fn entry_failure(error: &RawValue) -> CliFailure {
     }
 }
 
-/// A reply that is JSON but not what its function promises.
+/// For a reply that is JSON but not of the type that its function returns.
 pub(super) fn unexpected_result(error: serde_json::Error) -> CliFailure {
     CliFailure::Call(CallError::Protocol(error.to_string()))
 }

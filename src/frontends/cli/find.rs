@@ -87,7 +87,7 @@ pub(super) fn run(args: &FindArgs, session: &mut dyn FileSession, out: &mut Outp
     Ok(if is_found { 0 } else { EXIT_NOTHING_FOUND })
 }
 
-/// Pages joined to one reply.
+/// Joins all pages into one reply.
 fn run_json(
     request: &mut Value,
     depth: &DepthFilter,
@@ -120,7 +120,7 @@ fn run_json(
     Err(CallError::Protocol("a find without a list of files".into()).into())
 }
 
-/// What `--max-depth` keeps. The service has no such rule, so all pages are asked for and filtered here.
+/// The filter of `--max-depth`. The service has no such option, so the command requests all pages and filters them.
 #[derive(Debug)]
 struct DepthFilter {
     most: Option<u32>,
@@ -155,7 +155,7 @@ impl DepthFilter {
     }
 }
 
-/// A page that ended where it began would go on for ever.
+/// A page that ended where it began would repeat for ever.
 fn set_cursor(request: &mut Value, cursor: String) -> Result<(), CliFailure> {
     if request["cursor"] == cursor.as_str() {
         return Err(timed_out_failure());
@@ -168,7 +168,7 @@ fn timed_out_failure() -> CliFailure {
     CliFailure::File("not everything could be looked at in time; name a folder, or sort by path".into())
 }
 
-/// The places to look in. With extensions, globs for them below each folder.
+/// The paths to search. With extensions, globs for them below each folder.
 fn operands(args: &FindArgs) -> Result<Vec<OsString>, CliFailure> {
     if args.extensions.is_empty() {
         return Ok(args.paths.clone());

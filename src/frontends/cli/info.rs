@@ -1,4 +1,4 @@
-//! `stockade info`: what a service allows and how it is held, for a person.
+//! `stockade info`: what a service allows and which layers enforce it, for users.
 
 use std::path::Path;
 
@@ -26,7 +26,7 @@ pub(super) fn run(audit: Option<&Path>, session: &mut dyn CallSession, out: &mut
     out.write_text(&render(&info, audit, out.style)).map(|()| 0)
 }
 
-/// Shows what is there and skips what is not: an older or newer service answers the same command.
+/// Shows the fields that exist and skips missing ones, so that older and newer services work with the same command.
 fn render(info: &Value, audit: Option<&Path>, style: OutputStyle) -> String {
     let mut text = String::new();
     let name = info["server"]["name"].as_str().unwrap_or("stockade");
@@ -67,7 +67,7 @@ fn render_roots(info: &Value, style: OutputStyle, text: &mut String) {
 fn render_confinement(confinement: &Value, style: OutputStyle, text: &mut String) {
     let Some(level) = escaped_string(&confinement["level"]) else { return };
     heading("Confinement", style, text);
-    // Anything but the kernel is a downgrade that a reader must not miss.
+    // Every level but the kernel's is a downgrade, which the user must not miss.
     let paint = if level == "kernel" { Paint::Good } else { Paint::Bad };
     text.push_str(&format!("  level     {}\n", style.paint(paint, &level)));
     for (label, key) in [("resolver", "resolver"), ("landlock", "landlock_abi"), ("kernel", "kernel")] {
@@ -136,7 +136,7 @@ fn render_limits(info: Option<&Map<String, Value>>, style: OutputStyle, text: &m
     }
 }
 
-/// The unit is in the name.
+/// The name contains the unit.
 pub(super) fn format_with_unit(name: &str, value: u64) -> String {
     match value {
         bytes if (name.contains("_bytes") || name.ends_with("_buffer")) && bytes >= 1024 => {
@@ -154,12 +154,12 @@ fn render_functions(functions: &Value, style: OutputStyle, text: &mut String) {
     let names: Vec<String> = functions.iter().map(name).collect();
     match style.columns {
         Some(_) => text.push_str(&wrap_items(names.iter().map(String::as_str), "  ", 2, style.columns)),
-        // A program takes them line by line.
+        // A program gets one name per line.
         None => names.iter().for_each(|name| text.push_str(&format!("  {name}\n"))),
     }
 }
 
-/// Text of the server, made safe for a terminal.
+/// A text of the service, escaped for a terminal.
 pub(super) fn escaped_string(value: &Value) -> Option<String> {
     value.as_str().map(escape_text)
 }

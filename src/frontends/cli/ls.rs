@@ -21,7 +21,7 @@ use super::{
 const METHOD: &str = "coder::list-folder";
 const STAT: &str = "coder::stat";
 
-/// The service's default upper limit; it answers smaller pages where the policy says so.
+/// The default upper limit of the service. It returns smaller pages if the policy says so.
 const PAGE_ENTRIES: u32 = 1000;
 
 #[derive(Debug, Deserialize)]
@@ -55,7 +55,7 @@ pub(super) fn run(args: &LsArgs, session: &mut dyn FileSession, out: &mut Output
     }
 }
 
-/// Files first, then each folder under its name, as every `ls` does. One that is refused hides no other.
+/// Lists files first, then each folder under its name, like `ls`. A refused name does not hide the others.
 fn list_operands(
     args: &LsArgs,
     paths: &[OsString],
@@ -95,7 +95,7 @@ fn list_operands(
     Ok(out.report_hints(&failed))
 }
 
-/// Prints a folder whose first page is there.
+/// Prints a folder, beginning with the page that was already read.
 fn list_pages(
     args: &LsArgs,
     path: &OsStr,
@@ -162,7 +162,7 @@ fn stat_operand(path: &OsStr, session: &mut dyn FileSession) -> Result<Result<Cl
     Ok(Ok(CliListEntry { name: path.to_string_lossy().into_owned(), name_bytes, ..entry }))
 }
 
-/// One folder: one page as received, or all pages as one result. Several: an array of these.
+/// For one folder: one page as received, or all pages as one result. For several: an array of these.
 fn run_json(args: &LsArgs, paths: &[OsString], session: &mut dyn FileSession, out: &mut Output<'_>) -> CommandResult {
     if let [path] = paths {
         let reply = listing_json(args, path, session)?;
@@ -248,7 +248,7 @@ impl CliListEntry {
         }
     }
 
-    /// The service tells neither size nor time of mount points and denied entries.
+    /// False for mount points and denied entries, for which the service returns neither.
     fn has_size_and_time(&self) -> bool {
         !self.mount_point && !self.non_accessible
     }

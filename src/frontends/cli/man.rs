@@ -64,7 +64,7 @@ pub(super) fn run(args: &ManArgs, out: &mut Output<'_>) -> CommandResult {
     Ok(0)
 }
 
-/// Of the programs, of every command, also of those below `policy`, and of the policy file.
+/// The pages of the programs, of every command including those below `policy`, and of the policy file.
 fn pages() -> Vec<ManPage> {
     let mut whole = command().disable_help_subcommand(true);
     whole.build();
@@ -84,7 +84,7 @@ fn page(command: &Command) -> ManPage {
     let (notes, examples) = split_help(command);
     let man = Man::new(command.clone())
         .section(SECTION)
-        // A date would change with every build; the version says which one it is.
+        // No date, which would change with every build. The version identifies the page.
         .date("")
         .source(format!("stockade {}", crate::VERSION))
         .manual("stockade");
@@ -114,11 +114,11 @@ fn page(command: &Command) -> ManPage {
     ManPage { name: man.get_filename(), text }
 }
 
-/// What the help says after the options: the explanation, and the lines of the examples.
+/// Splits the help text after the options into the explanation and the lines of the examples.
 fn split_help(command: &Command) -> (String, String) {
     let end = command.get_after_help().map(ToString::to_string).unwrap_or_default();
     let (notes, examples) = end.split_once("Examples:\n").unwrap_or((&end, ""));
-    // They have a section of their own.
+    // The exit codes have a section of their own.
     let notes = notes.split("Exit codes:\n").next().unwrap_or_default();
     (notes.to_owned(), examples.to_owned())
 }
@@ -142,7 +142,7 @@ fn lines(text: &str) -> String {
     text.lines().map(|line| format!("{}\n", escape_roff(line))).collect()
 }
 
-/// What roff would take for a command of its own, or turn into another character.
+/// Escapes what roff would read as a command or turn into another character.
 fn escape_roff(line: &str) -> String {
     let line = line
         .replace('\\', "\\e")

@@ -1,4 +1,4 @@
-//! `stockade mcp`: the arguments of the MCP server, or how a host is told to start it.
+//! `stockade mcp`: the arguments of the MCP server, and the configuration for hosts.
 
 use std::{
     env,
@@ -22,7 +22,7 @@ use super::{
     output::Output,
 };
 
-/// For a person who starts by hand what a host starts.
+/// For a user who starts the server in a terminal, which normally a host does.
 const WHAT_IT_IS: &str = "this is the MCP server that an agent host starts and talks to over standard input and output; \
                           `stockade mcp install HOST` configures one, Ctrl-D ends this";
 
@@ -70,7 +70,7 @@ fn print(host: ConfigHost, args: &McpServerArgs, out: &mut Output<'_>) -> Comman
     Ok(0)
 }
 
-/// This program with these arguments, from anywhere.
+/// The command that starts this program with these arguments from any folder.
 fn start(args: &McpServerArgs) -> Result<StartCommand, CliFailure> {
     mcp::check_tools(&args.tools).map_err(CliFailure::Usage)?;
     let program = env::current_exe()

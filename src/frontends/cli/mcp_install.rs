@@ -26,11 +26,11 @@ use crate::{
     text::diff::{DIFF_TIME, unified},
 };
 
-/// Claude Code keeps the history of projects in the file, too.
+/// Claude Code also keeps the history of projects in this file.
 const MAX_FILE_BYTES: u64 = 64 << 20;
-/// A diff that is longer is shown in part.
+/// A longer diff is shown only in part.
 const MAX_DIFF_BYTES: usize = 1 << 20;
-/// A typed answer is not read beyond that.
+/// The most that is read of a typed answer.
 const MAX_ANSWER_BYTES: u64 = 1 << 10;
 
 pub(super) fn run(args: &McpInstallArgs, start: &StartCommand, out: &mut Output<'_>) -> CommandResult {
@@ -127,7 +127,7 @@ fn difference(path: &Path, old: &str, new: &str) -> String {
     }
 }
 
-/// Asks the person at the terminal. Without one, only `--yes` agrees.
+/// Asks the user at the terminal. Without a terminal, only `--yes` agrees.
 fn agrees(path: &Path, out: &mut Output<'_>) -> Result<bool, CliFailure> {
     if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
         out.flush()?;
@@ -136,7 +136,7 @@ fn agrees(path: &Path, out: &mut Output<'_>) -> Result<bool, CliFailure> {
         ));
     }
     out.flush()?;
-    // A closed standard error is no reason to write the file: the answer then is no.
+    // If standard error is closed, the user does not see the question; still only a typed `y` or `yes` agrees.
     let _ = write!(out.stderr, "Write {}? [y/N] ", display_path(path.as_os_str()));
     let _ = out.stderr.flush();
     let mut answer = String::new();

@@ -63,7 +63,7 @@ use super::{
     escape,
 };
 
-/// What a command gives back: its exit code, or why it stopped.
+/// The result of a command: its exit code, or the reason why it failed.
 type CommandResult = Result<u8, CliFailure>;
 
 /// The whole program, called by `bin/stockade.rs`.
@@ -71,7 +71,7 @@ pub fn main() -> ExitCode {
     let parsed = args::parse(env::args_os());
     let display = match &parsed {
         Ok(args) => args.command.display(),
-        // What they mean is not known, but how the answer is wanted is.
+        // The arguments cannot be parsed, but `--json` still decides about the form of the error.
         Err(_) => {
             DisplayOptions { json: env::args_os().any(|argument| argument == "--json"), ..DisplayOptions::default() }
         }
@@ -88,7 +88,7 @@ pub fn main() -> ExitCode {
     ExitCode::from(outcome.unwrap_or_else(|failure| out.report_failure(&failure)))
 }
 
-/// Asked for, or shown because nothing was.
+/// The help was asked for, or is shown because there were no arguments.
 fn is_help(error: &clap::Error) -> bool {
     use clap::error::ErrorKind;
     matches!(
@@ -109,7 +109,7 @@ fn run(command: CliCommand, out: &mut Output<'_>) -> CommandResult {
         CliCommand::Brief(args) => brief::run(&args, out),
         CliCommand::Mcp(args) => mcp::run(args, out),
         CliCommand::Call(args) => {
-            // Arguments first: a misspelled name must not start a supervisor.
+            // The arguments are checked first: a misspelt name must not start a supervisor.
             let call = call::CallCommand::prepare(&args)?;
             with_session(&args.client, out, |session, out| call.run(session, out))
         }
@@ -150,7 +150,7 @@ fn run(command: CliCommand, out: &mut Output<'_>) -> CommandResult {
     }
 }
 
-/// How commands reach the service; tests put a scripted one in its place.
+/// The connection of commands to the service. Tests use a scripted one.
 trait CallSession {
     fn call(&mut self, method: &str, params: &str) -> Result<Box<RawValue>, CallError>;
 }
@@ -184,14 +184,14 @@ impl FileSession for BasedSession<'_> {
     }
 }
 
-/// Runs a command that names files, once it is known where its relative paths begin.
+/// Runs a command that names files, after finding out where its relative paths begin.
 fn with_files(
     options: &ClientOptions,
     out: &mut Output<'_>,
     command: impl FnOnce(&mut dyn FileSession, &mut Output<'_>) -> CommandResult,
 ) -> CommandResult {
     with_session(options, out, |session, out| {
-        // A folder that has been deleted has no name; then paths begin at the primary root.
+        // A deleted folder has no path. Relative paths then begin at the primary root.
         let base = PathBase::query(session, env::current_dir().ok().as_deref())?;
         out.hidden_prefix = base.hidden_prefix().map(str::to_owned);
         command(&mut BasedSession { calls: session, base }, out)
@@ -208,7 +208,7 @@ fn with_session(
     let connection = endpoint.open()?;
     let mut client = Client::new(connection.stream, options.timeout);
     let outcome = command(&mut client, out);
-    // The person sees the answer before we wait for our supervisor to go.
+    // Prints the answer before waiting for the end of the private supervisor.
     let outcome = flush_output(outcome, out);
     drop(client);
     let Some(supervisor) = connection.supervisor else { return outcome };
@@ -218,7 +218,7 @@ fn with_session(
     }
 }
 
-/// What a command came to, once everything is written. A reader that has seen enough changes nothing about it.
+/// Flushes the output and returns the result of the command. A closed output does not change the result.
 fn flush_output(outcome: CommandResult, out: &mut Output<'_>) -> CommandResult {
     let code = outcome?;
     match out.flush() {
@@ -227,7 +227,8 @@ fn flush_output(outcome: CommandResult, out: &mut Output<'_>) -> CommandResult {
     }
 }
 
-/// Our supervisor closed without a reply. If it ended by itself it has said why on standard error; its code says the rest.
+/// For a private supervisor that closed without a reply. If it ended by itself, it has printed the reason, and its exit code
+/// is passed on.
 fn start_failure(status: ExitStatus) -> CliFailure {
     match status.code().map(u8::try_from) {
         Some(Ok(code)) if code != 0 => CliFailure::AlreadyReported(code),

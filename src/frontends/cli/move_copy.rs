@@ -68,7 +68,7 @@ impl<'a> MoveCopyCommand<'a> {
         })
     }
 
-    /// The new name of each, which the service wants in full.
+    /// The new name of each file, which the service needs in full.
     fn resolve_targets(&self, session: &mut dyn FileSession) -> Result<Vec<OsString>, CliFailure> {
         let into = match self.from {
             _ if self.names.no_target_directory => false,
@@ -81,7 +81,7 @@ impl<'a> MoveCopyCommand<'a> {
         }
     }
 
-    /// What changes between this question and the change is the service's to refuse, by what it then finds.
+    /// The target can change between this question and the change. The service then refuses or accepts what it finds.
     fn is_target_folder(&self, session: &mut dyn FileSession) -> Result<bool, CliFailure> {
         #[derive(Deserialize)]
         struct TargetStatResult {
@@ -126,7 +126,7 @@ impl<'a> MoveCopyCommand<'a> {
     }
 }
 
-/// The name that `from` has, below `folder`.
+/// The last name of `from`, below `folder`.
 fn join_last_name(folder: &OsStr, from: &OsStr) -> Result<OsString, CliFailure> {
     let whole = from.as_bytes();
     let end = whole.iter().rposition(|byte| *byte != b'/').map_or(0, |last| last + 1);

@@ -1,4 +1,4 @@
-//! Where a command writes: standard output with or without colour, and the one place that prints errors.
+//! The output of a command: standard output with or without colour, and the only place that prints errors.
 
 use std::{
     collections::BTreeSet,
@@ -21,7 +21,7 @@ use crate::wire::error::NearestLines;
 
 pub(super) const BUFFER_BYTES: usize = 64 << 10;
 
-/// Columns when the terminal does not tell.
+/// Width if the terminal does not report it.
 const DEFAULT_COLUMNS: usize = 80;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,17 +36,17 @@ pub(super) enum Paint {
     Path,
     Line,
     Match,
-    /// A line that a diff takes away.
+    /// A removed line of a diff.
     Removed,
 }
 
-/// How rendered text may look. Rendering is pure; this is all it knows about the terminal.
+/// The style of rendered text. Rendering is pure, and this is all that it knows about the terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct OutputStyle {
     pub(super) color: bool,
     /// False in a locale that would garble ✓ and ✗.
     pub(super) unicode: bool,
-    /// Where a line ends, if it is a terminal's.
+    /// Width of the terminal, if the output is one.
     pub(super) columns: Option<usize>,
 }
 
@@ -90,7 +90,7 @@ pub(super) struct Output<'a> {
     /// Columns if standard output is a terminal.
     pub(super) terminal_columns: Option<usize>,
     pub(super) json: bool,
-    /// The shell's folder with a slash behind it, if error texts of the service name paths below it in full.
+    /// The shell's folder with a final slash, if error texts of the service name paths below it in full.
     pub(super) hidden_prefix: Option<String>,
 }
 
@@ -106,7 +106,7 @@ impl<'a> Output<'a> {
         Self { stdout: out, stderr: err, style, error_style, terminal_columns: terminal, json, hidden_prefix: None }
     }
 
-    /// A person looks at the output: on a terminal, or in colours that a pager passes on.
+    /// True if a person sees the output: on a terminal, or in colours that a pager passes on.
     pub(super) fn is_for_person(&self) -> bool {
         self.terminal_columns.is_some() || self.style.color
     }
@@ -123,13 +123,13 @@ impl<'a> Output<'a> {
         Ok(self.stdout.write_all(text.as_bytes())?)
     }
 
-    /// A result for programs: exactly as received, one line.
+    /// Prints a result for programs: exactly as received, in one line.
     pub(super) fn write_json_line(&mut self, json: &str) -> Result<(), CliFailure> {
         self.stdout.write_all(json.trim().as_bytes())?;
         Ok(self.stdout.write_all(b"\n")?)
     }
 
-    /// A raw result: indented for a person at a terminal, as received for everybody else and whoever asks for that.
+    /// Prints a raw result: indented on a terminal, otherwise or on request exactly as received.
     pub(super) fn write_raw_result(&mut self, result: &RawValue, as_received: bool) -> Result<(), CliFailure> {
         if self.terminal_columns.is_none() || as_received {
             return self.write_json_line(result.get());
@@ -140,10 +140,10 @@ impl<'a> Output<'a> {
         self.write_text(&text)
     }
 
-    /// A remark beside the result: one line on standard error, after what was printed before it.
+    /// Prints a remark beside the result: one line on standard error, after the output so far.
     pub(super) fn write_remark(&mut self, text: &str) -> Result<(), CliFailure> {
         self.flush()?;
-        // Nobody is left to tell when standard error is closed.
+        // Ignores the error: if standard error is closed, there is no way to report it.
         let _ = writeln!(self.stderr, "stockade: {}", escape_text(&self.shorten_paths(text)));
         Ok(())
     }
@@ -151,12 +151,12 @@ impl<'a> Output<'a> {
     /// Several lines beside the result, such as a configuration to paste, on standard error.
     pub(super) fn write_advice(&mut self, text: &str) -> Result<(), CliFailure> {
         self.flush()?;
-        // Nobody is left to tell when standard error is closed.
+        // Ignores the error: if standard error is closed, there is no way to report it.
         let _ = self.stderr.write_all(text.as_bytes());
         Ok(())
     }
 
-    /// One line for an entry of a batch that failed. What to do next is said once, by `report_hints`.
+    /// Prints one line for a failed entry of a batch. `report_hints` prints the next steps once for all.
     pub(super) fn report_entry(&mut self, failure: CliFailure) -> CliFailure {
         let _ = self.stdout.flush();
         let mut text = String::new();
@@ -177,7 +177,7 @@ impl<'a> Output<'a> {
         let _ = self.stderr.write_all(text.as_bytes());
     }
 
-    /// What to do about the entries that failed, each advice once, and the exit code that they make.
+    /// Prints the next steps for the failed entries, each only once. Returns the exit code.
     pub(super) fn report_hints(&mut self, failed: &[CliFailure]) -> u8 {
         let _ = self.stdout.flush();
         let hints: BTreeSet<&str> = failed.iter().filter_map(CliFailure::hint).collect();
@@ -188,7 +188,7 @@ impl<'a> Output<'a> {
 
     /// Prints a failure and gives its exit code.
     pub(super) fn report_failure(&mut self, failure: &CliFailure) -> u8 {
-        // A failed flush here is the failure being reported, or hides behind it.
+        // If this flush fails, that is the failure being reported, or it matters less.
         let _ = self.stdout.flush();
         let mut text = String::new();
         match (failure, self.json) {
@@ -220,7 +220,7 @@ impl<'a> Output<'a> {
         text.push_str(&format!("{name} {}\n", escape_text(&self.shorten_paths(&message))));
     }
 
-    /// A text of the service with paths as the person typed them.
+    /// Replaces full paths in a text of the service with paths as the user typed them.
     fn shorten_paths(&self, text: &str) -> String {
         self.hidden_prefix.as_ref().map_or_else(|| text.to_owned(), |prefix| text.replace(prefix.as_str(), ""))
     }

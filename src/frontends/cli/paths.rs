@@ -1,6 +1,6 @@
-//! Paths as a person types and reads them: relative to the shell's folder if it lies in a root, else to the primary root.
-//! Runs as the user of the command line. Computes with text alone, but for the name of the shell's folder; whether a path is
-//! allowed is decided by the service.
+//! Paths as a user types and reads them: relative to the shell's folder if it is in a root, else to the primary root. Runs as
+//! the user of the command line. Works on text only, apart from the path of the shell's folder; the service decides whether a
+//! path is allowed.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -19,7 +19,7 @@ use super::{
 
 /// Fields of a request entry that hold a path; each has a second form with `_bytes` behind it.
 const PATH_FIELDS: [&str; 3] = ["path", "from", "to"];
-/// Letters with a meaning in a glob.
+/// Characters with a special meaning in a glob.
 pub(super) const GLOB_LETTERS: [u8; 6] = [b'*', b'?', b'[', b']', b'{', b'}'];
 
 /// The folder at which the relative paths of a command line begin.
@@ -29,7 +29,7 @@ pub(super) struct PathBase {
     folder: Vec<u8>,
     /// The root that holds it, with a slash at the end.
     root: Vec<u8>,
-    /// The service would not begin there, because it is not the primary root: typed paths are sent in full.
+    /// The folder is not in the primary root, where the service would begin, so typed paths are sent in full.
     sends_in_full: bool,
 }
 
@@ -61,11 +61,11 @@ impl PathBase {
         }
     }
 
-    /// A typed path as the service takes it.
+    /// A typed path in the form that the service takes.
     pub(super) fn sent(&self, typed: &OsStr) -> OsString {
         let bytes = typed.as_bytes();
         match bytes {
-            // The service refuses an empty path, and says so.
+            // The service refuses an empty path with its own error.
             [] | [b'/', ..] => typed.to_owned(),
             _ if !self.sends_in_full => typed.to_owned(),
             b"." => OsStr::from_bytes(without_slash(&self.folder)).to_owned(),
@@ -73,7 +73,7 @@ impl PathBase {
         }
     }
 
-    /// The same for a field that holds text alone. A folder of the shell that is not UTF-8 cannot be named there.
+    /// Like `sent`, for a field that can only hold text. Such a field cannot name a folder of the shell that is not UTF-8.
     pub(super) fn sent_text(&self, typed: &str) -> String {
         self.sent(OsStr::new(typed)).into_string().unwrap_or_else(|_| typed.to_owned())
     }
@@ -97,7 +97,7 @@ impl PathBase {
         wire_path(&self.sent(typed))
     }
 
-    /// Makes the paths of a request entry those that the service takes.
+    /// Converts the paths of a request entry to the form that the service takes.
     pub(super) fn place(&self, entry: &mut Value) {
         for field in PATH_FIELDS {
             if let Some(typed) = taken_path(entry, field) {
@@ -106,7 +106,7 @@ impl PathBase {
         }
     }
 
-    /// The folder in front of a path in a text of the service, if the person need not read it.
+    /// The folder before a path in a text of the service, if the user need not see it.
     pub(super) fn hidden_prefix(&self) -> Option<&str> {
         std::str::from_utf8(&self.folder).ok().filter(|_| self.sends_in_full)
     }
@@ -131,7 +131,7 @@ impl PathBase {
         };
         let sent = |path: &OsString| match is_name_glob(path) {
             true => wire_path(OsStr::from_bytes(&[&escape_glob(&self.folder), &b"**/"[..], path.as_bytes()].concat())),
-            // A path without these is never read as a glob where it exists.
+            // A path without `*` and `?` that exists is never read as a glob.
             false if !path.as_bytes().starts_with(b"/") && path.as_bytes().iter().any(|byte| b"*?".contains(byte)) => {
                 wire_path(OsStr::from_bytes(&[&escape_glob(&self.folder), path.as_bytes()].concat()))
             }
@@ -152,7 +152,7 @@ impl PathBase {
         }
     }
 
-    /// The path of a reply as a person would type it here.
+    /// The path of a reply in the form that a user would type here.
     pub(super) fn shorten(&self, path: &str, path_bytes: Option<&str>) -> Vec<u8> {
         let bytes = reply_path(path, path_bytes);
         if let Some(below) = bytes.strip_prefix(self.folder.as_slice()) {
@@ -179,7 +179,7 @@ impl PathBase {
     }
 }
 
-/// What `find` and `search` send for the places to look in.
+/// The paths to search, in the form that `find` and `search` send.
 #[derive(Debug)]
 pub(super) struct SearchScope {
     pub(super) paths: Vec<Value>,
@@ -195,7 +195,7 @@ impl SearchScope {
     }
 }
 
-/// The bytes that a path of a reply stands for.
+/// The bytes of a path in a reply.
 pub(super) fn reply_path(path: &str, path_bytes: Option<&str>) -> Vec<u8> {
     let bytes = path_bytes.and_then(|bytes| BASE64.decode(bytes).ok());
     bytes.unwrap_or_else(|| path.as_bytes().to_vec())

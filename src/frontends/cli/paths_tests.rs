@@ -42,7 +42,7 @@ fn paths_of_replies_are_shown_as_one_would_type_them() {
         ("/srv/a", "/srv/a/src/x", "src/x"),
         ("/elsewhere", "/srv/a/src/x", "src/x"),
         ("/elsewhere", "/srv/b/x", "/srv/b/x"),
-        // Another root, although it lies inside this one.
+        // Another root, although it is inside this one.
         ("/srv/a/inner/d", "/srv/a/x", "/srv/a/x"),
     ] {
         assert_eq!(base(folder).shorten(path, None), expected.as_bytes(), "{path} in {folder}");

@@ -1,4 +1,4 @@
-//! JSON for the eyes: indented, in the order and with the digits it came in. Pure.
+//! Indents JSON for a terminal, with members in the received order and numbers with the received digits. Pure.
 //!
 //! Re-indents the text instead of parsing it into values, which would sort keys and round numbers.
 
@@ -9,7 +9,7 @@ use super::{
 
 const INDENT: &str = "  ";
 
-/// `json` must be valid, which whoever received it has checked.
+/// `json` must be valid; the function that received it has checked it.
 pub(super) fn push_pretty_json(json: &str, style: OutputStyle, text: &mut String) {
     let mut depth = 0usize;
     let mut rest = json.trim();

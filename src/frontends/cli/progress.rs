@@ -1,4 +1,4 @@
-//! A sign of life for a person who waits: after half a second, on a terminal, and gone when the answer is there.
+//! Shows a waiting user on a terminal that a call is running. Appears after half a second and disappears with the answer.
 
 use std::{
     io::{self, IsTerminal, Write},
@@ -6,11 +6,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Most calls are over by then.
+/// Most calls end earlier.
 const SHOW_AFTER: Duration = Duration::from_millis(500);
 const REFRESH_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Runs `work`; meanwhile standard error shows for how long, if it is a terminal.
+/// Runs `work`. Meanwhile shows the elapsed time on standard error, if it is a terminal.
 pub(super) fn show_during<T>(what: &str, work: impl FnOnce() -> T) -> T {
     if !io::stderr().is_terminal() {
         return work();
@@ -27,7 +27,7 @@ fn show_on<T>(mut out: impl Write + Send, what: &str, work: impl FnOnce() -> T) 
             let mut is_shown = false;
             while is_done.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
                 let seconds = start.elapsed().as_secs_f32();
-                // Nobody is left to look at it when standard error is closed.
+                // Ignores the error: the text is only for a person at the terminal.
                 let _ = write!(out, "\r{what} {seconds:.1} s").and_then(|()| out.flush());
                 (wait, is_shown) = (REFRESH_INTERVAL, true);
             }

@@ -29,7 +29,7 @@ const METHOD: &str = "coder::read-file";
 /// Paths of one batch call; far below the service's limit of 1,000, which a policy may lower.
 const BATCH_PATHS: usize = 100;
 
-/// What to read, decided before a connection exists.
+/// The reads to make, decided before a connection exists.
 #[derive(Debug)]
 pub(super) struct ReadCommand<'a> {
     paths: &'a [OsString],
@@ -53,9 +53,9 @@ pub(super) struct CliReadPiece {
     pub(super) total_lines: Option<u64>,
     #[serde(default)]
     pub(super) more_lines: bool,
-    /// Where a cut line window, or a tail, goes on.
+    /// The line at which a cut line window or a tail continues.
     pub(super) next_line: Option<u64>,
-    /// The same in bytes, when a single line is over the limit.
+    /// The byte at which to continue if a single line is over the limit.
     pub(super) next_byte: Option<u64>,
     is_utf8: Option<bool>,
     charset: Option<String>,
@@ -108,7 +108,7 @@ impl<'a> ReadCommand<'a> {
             for (at, (path, piece)) in paths.iter().zip(batch.results).enumerate() {
                 self.header(path, index + at > 0, out)?;
                 match self.print(path, Some(piece), session, out) {
-                    // One file that cannot be read does not hide the others.
+                    // A file that cannot be read does not hide the others.
                     Err(failure @ (CliFailure::Call(CallError::Remote(_)) | CliFailure::File(_))) => {
                         failed.push(out.report_entry(failure))
                     }
@@ -119,7 +119,7 @@ impl<'a> ReadCommand<'a> {
         Ok(out.report_hints(&failed))
     }
 
-    /// The reply as it is: no paging, no recoding beyond what was asked for.
+    /// Prints the reply as received: no paging, and only the encoding that was asked for.
     fn run_json(&self, session: &mut dyn FileSession, out: &mut Output<'_>) -> CommandResult {
         let base = session.path_base();
         let request = |path| self.build_raw_request(path, base);
@@ -143,8 +143,8 @@ impl<'a> ReadCommand<'a> {
         Ok(if failed { EXIT_REFUSED } else { 0 })
     }
 
-    /// Where reading starts. Whole files go by windows from the first call on: a full read answers an error, not a
-    /// head, once the file is over the budget, and would cost a second call.
+    /// The window of the first call. Whole files are read by windows from the first call on: a full read of a file over the
+    /// budget returns an error, not its head, and would cost a second call.
     fn first_window(&self) -> CliWindow {
         match (self.window, self.form) {
             (CliWindow::Whole, ContentForm::Numbered) => CliWindow::Lines { from: 1, to: None },
@@ -159,7 +159,7 @@ impl<'a> ReadCommand<'a> {
         self.build_window_request(base.wire_path(path), window.limit_to_one_call(), exact)
     }
 
-    /// What was typed, as the service's own fields.
+    /// The request with the service's own fields, as typed.
     fn build_raw_request(&self, path: &OsString, base: &PathBase) -> Value {
         self.build_window_request(base.wire_path(path), self.window, self.form == ContentForm::Base64)
     }
@@ -195,7 +195,7 @@ impl<'a> ReadCommand<'a> {
     ) -> Result<(), CliFailure> {
         let mut fetch = |window| self.fetch(path, window, session);
         let first = match piece {
-            // The batch's budget was used up by the files before; alone it has a budget of its own.
+            // Earlier files used up the budget of the batch. A call of its own has a new budget.
             Some(piece) if piece.coded_error().is_some_and(|error| error.code == "C213") => fetch(self.first_window())?,
             Some(piece) => piece.check_success()?,
             None => fetch(self.first_window())?,
@@ -237,7 +237,7 @@ impl<'a> ReadCommand<'a> {
         self.remark_cut(path, size, limit, out)
     }
 
-    /// A remark about a window that begins behind the end of the file. Without it, the file would look empty.
+    /// A remark about a window that begins after the end of the file. Without it, the file would seem empty.
     fn behind_end(&self, path: &OsString, piece: &CliReadPiece) -> Option<String> {
         let is_empty = piece.content.as_deref() == Some("") && !piece.more_lines;
         let end = match (self.window, piece.total_lines, piece.size) {
@@ -307,7 +307,7 @@ impl<'a> ReadCommand<'a> {
     }
 }
 
-/// Content on its way to a terminal, with whatever would act on it as escapes.
+/// Writes content to a terminal, and escapes everything that would control the terminal.
 struct EscapingWriter<'a> {
     out: &'a mut dyn Write,
     content: ContentEscaper,

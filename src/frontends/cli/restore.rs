@@ -1,4 +1,4 @@
-//! `stockade restore`: what is in the trash, and out of it again.
+//! `stockade restore`: lists the trash, and restores entries of it.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +19,7 @@ use super::{
 
 const METHOD: &str = "coder::restore";
 
-/// Characters of an id that are shown at least: when it was removed, to the millisecond.
+/// The fewest characters of an id that are shown: they encode the time of the removal in milliseconds.
 const SHORTEST_ID: usize = 11;
 
 #[derive(Debug, Deserialize)]
@@ -63,7 +63,7 @@ fn list_trash(args: &RestoreArgs, session: &mut dyn FileSession, out: &mut Outpu
     if listing.entries.is_empty() {
         return out.write_remark("the trash is empty").map(|()| 0);
     }
-    // What is short enough for a person has to tell apart all that is in the trash, not only what is shown.
+    // The shortened ids must be unique in the whole trash, not only among those that are shown.
     let all = if args.below.is_some() { read_trash(session)? } else { Vec::new() };
     let ids: Vec<&str> = all.iter().chain(&listing.entries).map(|entry| entry.id.as_str()).collect();
     let length = distinct_length(&ids);
@@ -76,7 +76,7 @@ fn read_trash(session: &mut dyn FileSession) -> Result<Vec<CliTrashEntry>, CliFa
     Ok(listing.entries)
 }
 
-/// How many characters of an id are enough to say which is meant.
+/// The number of characters that make every id unique.
 fn distinct_length(ids: &[&str]) -> usize {
     let distinct: BTreeSet<&str> = ids.iter().copied().collect();
     let shortened = |length: usize| distinct.iter().map(|id| prefix(id, length)).collect::<BTreeSet<_>>();
@@ -88,7 +88,7 @@ fn prefix(id: &str, length: usize) -> &str {
     id.get(..length).unwrap_or(id)
 }
 
-/// The whole of an id that was typed in part; one that is unknown goes to the service, which says so.
+/// Completes an id that was typed in part. The service refuses an unknown one.
 fn complete_id(typed: &str, entries: &[CliTrashEntry]) -> Result<String, CliFailure> {
     let mut fitting = entries.iter().filter(|entry| entry.id.starts_with(typed));
     match (fitting.next(), fitting.next()) {

@@ -1,4 +1,4 @@
-//! `stockade rm`: files, links and folders, for good or into the trash.
+//! `stockade rm`: removes files, links and folders, for good or into the trash.
 
 use serde_json::Value;
 
@@ -27,7 +27,7 @@ pub(super) fn plan_removal(args: &RmArgs) -> Result<ChangeCommand, CliFailure> {
     Ok(change)
 }
 
-/// How much a folder holds that a dry run would remove.
+/// The number of entries in a folder that a dry run would remove.
 fn removed_contents(done: &EntryOutcome) -> String {
     let Some(entries) = done.entries else { return String::new() };
     let more = if done.entries_more { "more than " } else { "" };

@@ -1,4 +1,4 @@
-//! `stockade schema`: the functions this build knows. Needs no service: the table is compiled in.
+//! `stockade schema`: the functions of this build. Needs no service, because the table is compiled in.
 
 use serde::Serialize;
 
@@ -30,7 +30,7 @@ fn print(documents: &impl Serialize, on_one_line: bool, out: &mut Output<'_>) ->
     out.write_raw_result(&json, on_one_line).map(|()| 0)
 }
 
-/// A function this build does not know is refused here, with the name that was probably meant.
+/// Refuses a function that this build does not have, and suggests the nearest name.
 pub(super) fn check_function_name(function: &str) -> Result<(), CliFailure> {
     if find_function(function).is_some() {
         return Ok(());

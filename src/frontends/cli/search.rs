@@ -1,4 +1,4 @@
-//! `stockade search`: matches under the names of their files, as ripgrep shows them. Goes on page by page until all are
+//! `stockade search`: matches under the names of their files, as ripgrep shows them. Requests page after page until all are
 //! shown.
 
 use std::ffi::OsString;
@@ -18,7 +18,7 @@ use super::{
 
 const METHOD: &str = "coder::search";
 
-/// Matches of one call; the service's budget for a reply ends most pages before.
+/// Matches of one call. Most pages end earlier, at the service's budget for a reply.
 const PAGE_MATCHES: u32 = 10_000;
 
 #[derive(Debug, Deserialize)]
@@ -58,7 +58,8 @@ struct CliSearchFile {
     count: Option<u64>,
 }
 
-/// What a person should know was not searched. Binaries and special files are as expected.
+/// Counts of files that were not searched, as far as a user should know. Binaries and special files are not searched by
+/// design.
 #[derive(Debug, Default, Deserialize)]
 struct CliSearchSkipped {
     #[serde(default)]
@@ -100,7 +101,7 @@ pub(super) fn run(args: &SearchArgs, session: &mut dyn FileSession, out: &mut Ou
         if args.quiet {
             continue;
         }
-        // Somebody who waits for the rest sees what is there.
+        // Shows the matches so far to a user who waits for the rest.
         out.flush()?;
     }
     if let Some(text) = skipped.summary() {
@@ -109,7 +110,7 @@ pub(super) fn run(args: &SearchArgs, session: &mut dyn FileSession, out: &mut Ou
     Ok(if is_found { 0 } else { EXIT_NOTHING_FOUND })
 }
 
-/// Pages joined to one reply.
+/// Joins all pages into one reply.
 fn run_json(request: &mut Value, session: &mut dyn FileSession, out: &mut Output<'_>) -> CommandResult {
     let reply = session.call(METHOD, &request.to_string())?;
     let mut whole: Value = serde_json::from_str(reply.get()).map_err(unexpected_result)?;
@@ -129,7 +130,7 @@ fn run_json(request: &mut Value, session: &mut dyn FileSession, out: &mut Output
     out.write_json_line(&whole.to_string()).map(|()| exit_code(&whole))
 }
 
-/// A service of an earlier version ignores the fields of newer options, and would answer another question than was asked.
+/// A service of an earlier version ignores the fields of newer options, and would then answer another question.
 fn check_understood<'w>(mut warnings: impl Iterator<Item = &'w str>) -> Result<(), CliFailure> {
     let unknown = warnings.find_map(|warning| Some(warning.split_once(": unknown field, ignored")?.0));
     unknown.map_or(Ok(()), |field| {
@@ -172,7 +173,7 @@ fn request_page(request: &Value, session: &mut dyn FileSession) -> Result<CliSea
     serde_json::from_str(reply.get()).map_err(unexpected_result)
 }
 
-/// False when there is nothing more. A page that ended where it began would go on for ever.
+/// False if there are no more pages. A page that ended where it began would repeat for ever.
 fn set_cursor(request: &mut Value, cursor: Option<String>, reason: Option<&str>) -> Result<bool, CliFailure> {
     let Some(cursor) = cursor else { return Ok(false) };
     if request["cursor"] == cursor.as_str() {
@@ -297,13 +298,13 @@ impl CliSearchSkipped {
     }
 }
 
-/// What was printed last, so that neighbours are shown once and gaps are seen.
+/// What was printed last, so that context lines appear only once and gaps are marked.
 struct MatchPrinter {
     base: PathBase,
     style: OutputStyle,
     /// Names above their lines, as on a terminal; otherwise before each line.
     is_grouped: bool,
-    /// By a person, who may have a pager between.
+    /// A user sees the output, perhaps through a pager.
     is_for_person: bool,
     shows_names: bool,
     shows_numbers: bool,
@@ -357,7 +358,8 @@ impl MatchPrinter {
         self.last_printed = Some((path, last));
     }
 
-    /// Once: windows of neighbours overlap. A match is shown although it was a neighbour before.
+    /// Prints a line once, because context lines of two matches overlap. A match is printed even if it was a context line
+    /// before.
     fn push_line(&self, path: &[u8], line: u64, mark: char, content: &str, last: &mut u64, text: &mut Vec<u8>) {
         if line <= *last && mark == '-' {
             return;
@@ -375,7 +377,7 @@ impl MatchPrinter {
         *last = line.max(*last);
     }
 
-    /// A line of a file: safe for a terminal, as it is for a pipe.
+    /// A line of a file: escaped for a terminal, unchanged for a pipe.
     fn escape_content(&self, line: &str) -> String {
         if self.is_for_person { escape::line(line) } else { line.to_owned() }
     }

@@ -1,5 +1,5 @@
-//! `stockade serve`: becomes the supervisor. The same process, so a service manager sees one program and its socket
-//! activation still fits.
+//! `stockade serve`: replaces this process with the supervisor, so that a service manager sees one process and can pass its
+//! socket on.
 
 use std::{os::unix::process::CommandExt, process::Command};
 

@@ -1,4 +1,4 @@
-//! Texts of the service for a person: a function becomes the command that does the same. Pure.
+//! Translates texts of the service for users: a function becomes the command that does the same. Pure.
 
 use serde_json::{Map, Value};
 
@@ -22,7 +22,7 @@ const COMMANDS: [(&str, &str); 14] = [
     ("coder::search", "search"),
 ];
 
-/// Replaces each function of the text, with the request behind it, by a command line.
+/// Replaces each function in the text, together with the request after it, with a command line.
 pub(super) fn in_commands(text: &str) -> String {
     translate(text, &[], |function, request| {
         let command = COMMANDS.iter().find(|(name, _)| *name == function.name).map(|(_, command)| *command);
@@ -79,7 +79,7 @@ fn number(fields: &mut Map<String, Value>, field: &str) -> Option<u64> {
     Some(number)
 }
 
-/// A word as a shell takes it.
+/// Quotes a word for a shell.
 fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_alphanumeric() || "/._-+=:,@%".contains(c);
     match !word.is_empty() && word.chars().all(is_plain) {
@@ -102,7 +102,7 @@ mod tests {
             ("coder::tree {\"path\": \"src\", \"max_depth\": 2}", "`stockade tree --depth 2 src`"),
             ("coder::stat {\"paths\": [\"a\", \"b\"]}", "`stockade stat a b`"),
             ("coder::search {\"query\": \"it's\"}", r"`stockade search 'it'\''s'`"),
-            // What has no option is a raw call.
+            // A field without an option becomes a raw call.
             (
                 "coder::search {\"query\":\"x\",\"cursor\":\"c\"}",
                 "`stockade call coder::search '{\"query\":\"x\",\"cursor\":\"c\"}'`",

@@ -1,4 +1,4 @@
-//! `stockade stat`: one line about each name.
+//! `stockade stat`: one line for each name.
 
 use std::ffi::OsString;
 
@@ -44,7 +44,7 @@ struct CliStatEntry {
 }
 
 pub(super) fn run(args: &StatArgs, session: &mut dyn FileSession, out: &mut Output<'_>) -> CommandResult {
-    // Programs get one reply for one command, so all names go into one call.
+    // A program gets one reply for one command, so all names go into one call.
     let step = if out.json { args.paths.len() } else { BATCH_PATHS };
     let mut failed = Vec::new();
     for paths in args.paths.chunks(step.max(1)) {
@@ -61,7 +61,7 @@ pub(super) fn run(args: &StatArgs, session: &mut dyn FileSession, out: &mut Outp
         }
         for (path, facts) in paths.iter().zip(&batch.results) {
             match &facts.error {
-                // One name that cannot be looked at does not hide the others.
+                // One failed name does not hide the others.
                 Some(error) => failed.push(out.report_entry(entry_failure(error))),
                 None => out.write_text(&render(path, facts, out.style))?,
             }
@@ -92,7 +92,7 @@ fn render(path: &OsString, facts: &CliStatEntry, style: OutputStyle) -> String {
     words.extend(facts.total_lines.map(|lines| format!("{lines} lines")));
     words.extend(facts.is_utf8.map(|utf8| if utf8 { "UTF-8" } else { "not UTF-8" }.to_owned()));
     words.extend(facts.mode.map(|mode| format!("mode {mode:04o}")));
-    // Folders always have several; only for the others it means that there is another name.
+    // Folders always have several links. For other kinds, a count above 1 means that there is another name.
     let is_dir = facts.kind.as_deref() == Some("dir");
     words.extend(facts.nlink.filter(|links| *links > 1 && !is_dir).map(|links| format!("{links} names")));
     words.extend(facts.mtime.map(|mtime| format!("modified {} UTC", utc_minute(mtime))));

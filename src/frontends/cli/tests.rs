@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::{output::OutputStyle, *};
 
-/// What a command printed and how it ended.
+/// The output of a command and its exit code.
 #[derive(Debug)]
 pub(super) struct CommandRun {
     pub(super) code: u8,
@@ -59,7 +59,7 @@ pub(super) fn run_against(
     run_in(None, line, terminal, reply)
 }
 
-/// The same from a folder of the shell. The service has one root, `/r`.
+/// Like `run`, from a folder of the shell. The service has one root, `/r`.
 pub(super) fn run_in(
     folder: Option<&str>,
     line: &[&str],

@@ -1,4 +1,4 @@
-//! `stockade tree`: a folder with its subfolders, drawn as people know it.
+//! `stockade tree`: a folder with its subfolders, drawn like the output of `tree`.
 
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use serde::Deserialize;
@@ -100,7 +100,7 @@ impl TreeDrawing {
         drawing.text
     }
 
-    /// As deep as the reply, which the JSON parser bounds.
+    /// Recurses as deep as the reply, which the JSON parser bounds.
     fn children(&mut self, folder: &CliTreeNode, path: &[u8], indent: &str, depth: usize) {
         let more = folder.truncated.as_ref().filter(|cut| cut.shown > 0);
         let count = folder.children.len();
@@ -129,7 +129,7 @@ impl TreeDrawing {
         }
     }
 
-    /// What is odd about a node stands behind its name.
+    /// Adds remarks about a node after its name.
     fn finish_line(&mut self, node: &CliTreeNode, path: &[u8], depth: usize) {
         let mut notes = Vec::new();
         notes.extend(node.non_accessible.then(|| "denied".to_owned()));
@@ -154,11 +154,11 @@ impl TreeDrawing {
     }
 }
 
-/// Why a folder was not opened and how to see it, in this program's own words; the service speaks of functions.
+/// Why a folder was not opened, and the command that shows it. The text of the service names functions instead.
 fn unopened_note(cut: &CliTreeTruncation, path: &[u8], depth: usize) -> String {
     let itself = || format!("stockade tree {}", escape::name(path));
     match cut.reason.as_str() {
-        // At the deepest level that a call goes, asking for more levels would change nothing.
+        // At the greatest depth of a call, asking for more levels changes nothing.
         "max_depth" if cut.hint.starts_with("tree_max_depth") => format!("deeper: {}", itself()),
         "max_depth" => format!("deeper: -L {}", depth + 1),
         "default_exclude" => "left out by default: --all".into(),
@@ -204,7 +204,7 @@ impl CliTreeNode {
     }
 }
 
-/// The path that a person would type for a node.
+/// The path that a user would type for a node.
 fn join_path(folder: &[u8], name: &[u8]) -> Vec<u8> {
     match folder {
         b"." | b"./" | b"" => name.to_vec(),

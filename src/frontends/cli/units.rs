@@ -1,4 +1,4 @@
-//! Sizes, times and ranges between people and numbers. Pure.
+//! Converts sizes, times and ranges between text and numbers. Pure.
 
 use std::time::Duration;
 
@@ -59,7 +59,7 @@ pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
     };
     match number.checked_mul(per_unit_ms) {
         Some(0) => Err("a call needs some time".into()),
-        // Beyond a day it is a slip of the finger; the service caps it anyway.
+        // More than a day is a typing mistake; the service caps the time anyway.
         Some(ms) if ms <= 86_400_000 => Ok(Duration::from_millis(ms)),
         _ => Err("longer than a day".into()),
     }
@@ -200,7 +200,7 @@ pub(super) fn human_size(bytes: u64) -> String {
     }
 }
 
-/// `2026-11-16 02:51`, UTC: the service tells seconds, and the time zone of whoever looks is not its business.
+/// `2026-11-16 02:51`, UTC: the service returns seconds and does not know the time zone of the reader.
 pub(super) fn utc_minute(seconds: i64) -> String {
     let (days, second_of_day) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
     let (year, month, day) = civil_date(days);

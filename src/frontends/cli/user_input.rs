@@ -1,4 +1,4 @@
-//! Text and bytes that a person gives a command: as an argument, from a file of theirs, from standard input.
+//! Reads text and bytes that a user gives a command: as an argument, from a file of the user, or from standard input.
 
 use std::{
     ffi::OsStr,
@@ -10,10 +10,10 @@ use std::{
 use super::failure::CliFailure;
 use crate::sys::file::{read_bounded, read_file};
 
-/// The wire's largest frame: what is longer could not be sent.
+/// The largest frame of the wire: longer input could not be sent.
 const MAX_BYTES: u64 = 64 << 20;
 
-/// `-` is standard input, `@FILE` a file; with `@@` in front a text that begins with `@`; everything else itself.
+/// `-` is standard input, `@FILE` a file, and `@@TEXT` the text `@TEXT`. Every other argument is the text itself.
 pub(super) fn read_argument(what: &str, argument: &OsStr) -> Result<Vec<u8>, CliFailure> {
     match argument.as_bytes() {
         b"-" => read_file_or_stdin(what, Path::new("-")),
@@ -23,7 +23,7 @@ pub(super) fn read_argument(what: &str, argument: &OsStr) -> Result<Vec<u8>, Cli
     }
 }
 
-/// A file, or standard input where it is `-`.
+/// Reads a file, or standard input for `-`.
 pub(super) fn read_file_or_stdin(what: &str, file: &Path) -> Result<Vec<u8>, CliFailure> {
     let is_input = file.as_os_str() == "-";
     let name = if is_input { "standard input".into() } else { file.display().to_string() };
@@ -34,13 +34,14 @@ pub(super) fn read_file_or_stdin(what: &str, file: &Path) -> Result<Vec<u8>, Cli
 fn read_stdin() -> io::Result<Vec<u8>> {
     let input = io::stdin();
     if input.is_terminal() {
-        // Otherwise it looks as if the command hung. Nobody is left to tell when standard error is closed.
+        // Without this line the command seems to hang. Ignores the error: if standard error is closed, there is no way to
+        // report it.
         let _ = writeln!(io::stderr(), "stockade: reading from the terminal; end with Ctrl-D");
     }
     read_bounded(input.lock(), MAX_BYTES)
 }
 
-/// What goes into a field of the wire as it is, and so has to be UTF-8.
+/// Decodes input for a text field of the wire, which must be UTF-8.
 pub(super) fn decode_utf8(what: &str, bytes: Vec<u8>) -> Result<String, CliFailure> {
     String::from_utf8(bytes).map_err(|_| CliFailure::Usage(format!("{what} is not UTF-8")))
 }

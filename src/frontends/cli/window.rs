@@ -1,4 +1,4 @@
-//! Which part of a file a call asks for, and which comes next. Pure.
+//! Decides which part of a file a call requests, and which part comes next. Pure.
 
 use serde_json::Value;
 
@@ -46,7 +46,7 @@ impl CliWindow {
         }
     }
 
-    /// As much of it as one call should ask for.
+    /// The part of the window that one call should request.
     pub(super) fn limit_to_one_call(self) -> Self {
         match self {
             Self::Bytes { from, to } => {
@@ -57,7 +57,7 @@ impl CliWindow {
         }
     }
 
-    /// Where a byte window was told to end.
+    /// The requested end of a byte window.
     pub(super) fn byte_end(self) -> Option<u64> {
         match self {
             Self::Bytes { to, .. } => to,
@@ -66,11 +66,11 @@ impl CliWindow {
     }
 }
 
-/// How far the pieces of one file have come.
+/// How much of one file was read.
 #[derive(Debug)]
 pub(super) struct CliReadProgress {
     window: CliWindow,
-    /// As the first piece saw it: a file that grows while we read must not keep us reading for ever.
+    /// Size in the first piece. A file that grows meanwhile must not be read for ever.
     size: u64,
     changed_at: (Option<i64>, Option<u32>),
     pub(super) changed: bool,
@@ -81,7 +81,7 @@ impl CliReadProgress {
         Self { window, size: first.size.unwrap_or(0), changed_at: (first.mtime, first.mtime_ns), changed: false }
     }
 
-    /// What to ask for after a piece of `length` bytes; nothing when the file or its window is done.
+    /// The window to request after a piece of `length` bytes; `None` at the end of the file or of the window.
     pub(super) fn next_window(&mut self, length: u64, piece: &CliReadPiece) -> Result<Option<CliWindow>, CliFailure> {
         self.changed |=
             piece.size.is_some_and(|size| size != self.size) || (piece.mtime, piece.mtime_ns) != self.changed_at;
@@ -91,11 +91,11 @@ impl CliReadProgress {
                 (length > 0 && from < end).then_some(CliWindow::Bytes { from, to })
             }
             CliWindow::Lines { from, to } => next_lines(from, to, piece)?,
-            // A tail that was cut goes on as lines; only the service knows which ones.
+            // A tail that was cut continues as lines; only the service knows their numbers.
             CliWindow::Tail(_) => piece.next_line.map(|from| CliWindow::Lines { from, to: None }),
             CliWindow::Whole | CliWindow::Stat => None,
         };
-        // Two windows of one version, or we say so: bytes of two versions joined are no file that ever was.
+        // Stops if the file has changed: the bytes of two versions joined are a file that never existed.
         let next = next.filter(|_| !self.changed);
         self.window = next.unwrap_or(self.window);
         Ok(next)
@@ -110,7 +110,7 @@ fn next_lines(from: u64, to: Option<u64>, piece: &CliReadPiece) -> Result<Option
     if next > from {
         return Ok(Some(CliWindow::Lines { from: next, to }));
     }
-    // The service never tears a line: asking again would bring the same nothing for ever.
+    // The service never splits a line, so the same request would return nothing again and again.
     let bytes = piece.next_byte.map_or_else(|| "--bytes".to_owned(), |byte| format!("--bytes {byte}:"));
     Err(CliFailure::File(format!("line {from} is longer than one reply may be; read it with {bytes}")))
 }

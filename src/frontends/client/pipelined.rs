@@ -1,6 +1,6 @@
-//! Runs in frontends that serve others (MCP): one connection, many calls in flight, each of which can be given up.
-//! Trusts nothing it reads: `replies` bounds and parses it, as for the blocking client.
-//! Never retries, and never leaves a call running that nobody waits for: a dropped call is cancelled.
+//! One connection with many calls in flight, each of which can be cancelled. Runs in frontends that serve others (MCP).
+//! Trusts nothing it reads: `replies` bounds and parses it, as for the blocking client. Never retries, and cancels a call
+//! whose future is dropped, so that no abandoned call keeps running.
 
 use std::{
     collections::HashMap,
@@ -219,7 +219,7 @@ impl Pipeline {
         receiver.await.unwrap_or(Err(CallError::Closed))
     }
 
-    /// Whether the connection has ended, so that every further call would fail.
+    /// True if the connection has ended, so that every further call would fail.
     pub fn is_ended(&self) -> bool {
         self.0.shared.state().end_error.is_some()
     }
@@ -251,7 +251,7 @@ const DEADLINE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 async fn drive(mut reader: SocketReader, mut writer: SocketWriter, shared: Arc<PipelineShared>, backlog: Arc<Backlog>) {
     let why = exchange(&mut reader, &mut writer, &shared, &backlog).await;
     shared.fail_pending_calls(&why);
-    // Clones of the pipeline may still exist, so the shutdown tells the service that the connection has ended.
+    // Shuts the socket down, because clones of the pipeline may keep it open and the service would not see the end.
     let _ = shared.stream.shutdown(std::net::Shutdown::Both);
 }
 

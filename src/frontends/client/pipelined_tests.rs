@@ -129,7 +129,7 @@ fn long_calls_arrive_whole_and_in_order() {
     assert_eq!(heard[2].len(), heard[0].len());
 }
 
-/// Also for a call that was sent while nobody looked at deadlines, long after the one before.
+/// Also holds for a call that is sent long after the one before, while no deadline was checked.
 #[test]
 fn a_call_that_nobody_answers_ends_after_its_patience() {
     let (stream, service) = service(|line| {
@@ -179,7 +179,7 @@ fn the_place_of_a_dropped_call_is_kept_until_the_service_has_answered() {
     });
 }
 
-/// Also if somebody still holds the pipeline.
+/// Also holds while a clone of the pipeline exists.
 #[test]
 fn a_connection_that_was_given_up_is_closed() {
     let (stream, service) = service(|_| Some("no reply\nnor this\n".into()));

@@ -1,5 +1,5 @@
-//! Runs in every frontend: cuts the bytes of a connection into lines and reads each as a reply. No input or output of its own.
-//! Trusts nothing it reads: lines are bounded, and a line may be anything.
+//! Splits the bytes of a connection into lines and parses each as a reply. Runs in every frontend. Does no input or output
+//! itself. Trusts nothing it reads: lines are bounded, and a line may contain anything.
 
 use std::io;
 

@@ -13,23 +13,23 @@ use crate::wire::function::ArgumentMapping;
 const SEARCH_MATCHES: u64 = 100;
 const SEARCH_LINE_BYTES: u64 = 400;
 
-/// Arguments that hold what is written, which no reply repeats.
+/// Arguments that hold content to be written, which no reply repeats.
 const CONTENT_ARGUMENTS: [&str; 5] = ["content", "old", "new", "ops", "files"];
 
-/// Beside `old` and `new` they belong to the op.
+/// These arguments belong to the op, like `old` and `new`.
 const REPLACEMENT_OPTIONS: [&str; 3] = ["expect_matches", "all", "whitespace"];
 
-/// A call in our names and types.
+/// A call with the names and types of the request.
 #[derive(Debug)]
 pub(super) struct PreparedCall {
     pub(super) request: JsonObject,
-    /// The arguments without contents, for the calls that a reply names.
+    /// The arguments without contents to be written, for the calls that a reply names.
     pub(super) shown: JsonObject,
     /// The paths in the list `files`, which `shown` leaves out.
     pub(super) listed_paths: Vec<String>,
-    /// Contents were left out of `shown`.
+    /// Contents to be written were left out of `shown`.
     pub(super) is_abridged: bool,
-    /// Where the reply begins in the text that its page makes.
+    /// The offset of the reply in the text of its page.
     pub(super) cursor: TextCursor,
     /// The arguments are the fields of the only entry of a list.
     pub(super) is_flat: bool,
@@ -37,7 +37,7 @@ pub(super) struct PreparedCall {
     pub(super) is_repeatable: bool,
 }
 
-/// Gives the arguments our names and the types of the request. An error is the text of a refusal.
+/// Gives the arguments the names and types of the request. An error is the text of a refusal.
 pub(super) fn normalise(offer: &OfferedTool, arguments: &mut JsonObject) -> Result<(), String> {
     let types = FieldTypes::of(offer.function);
     types.coerce(arguments);
@@ -67,7 +67,8 @@ pub(super) fn prepare_call(offer: &OfferedTool, mut arguments: JsonObject) -> Pr
     PreparedCall { request, shown, listed_paths, is_abridged, cursor, is_flat, is_repeatable }
 }
 
-/// Takes the offset out of the cursor; the rest is the service's own. A cursor that no reply named stays, to be refused there.
+/// Takes the offset out of the cursor; the rest belongs to the service. A cursor that no reply has named stays, and the
+/// service refuses it.
 fn take_cursor(arguments: &mut JsonObject) -> TextCursor {
     let Some(cursor) = arguments.text("cursor").and_then(|cursor| TextCursor::parse(&cursor)) else {
         return TextCursor::default();
@@ -115,7 +116,8 @@ fn number_entry(entry: &RawValue) -> Box<RawValue> {
     to_raw_value(&object).unwrap_or_else(|_| entry.to_owned())
 }
 
-/// Lines carry their numbers unless something else is asked for. Where a tail begins can only be told with the number of all lines.
+/// Numbers the lines unless the arguments ask for something else. The first line number of a tail needs the number of all
+/// lines.
 fn number_lines(arguments: &mut JsonObject) {
     if arguments.has("tail") {
         arguments.set_default("count_lines", &true);

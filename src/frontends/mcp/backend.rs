@@ -57,7 +57,7 @@ pub(super) struct ServiceRoot {
 }
 
 impl Backend {
-    /// Has to be called inside a runtime. The service begins to start here, before the host has said a word.
+    /// Call this inside a runtime. The service starts here, before the host sends its first message.
     pub(super) fn open(
         endpoint: Endpoint,
         timeout: Option<Duration>,
@@ -82,7 +82,7 @@ impl Backend {
         pipeline.call(method, params, self.timeout, place).await
     }
 
-    /// Asked once, on the first connection; roots and functions of a service do not change while it runs.
+    /// Requested once, on the first connection, because roots and functions of a service do not change while it runs.
     pub(super) async fn info(&self) -> Result<&ServiceInfo, CallError> {
         #[derive(Deserialize)]
         struct BackendInfoResult {
@@ -100,7 +100,7 @@ impl Backend {
         self.info.get_or_try_init(ask).await.map(|(info, _)| info)
     }
 
-    /// The service that was started for us, to be waited for once the connection is gone.
+    /// The private service, whose end has to be waited for after the connection is closed.
     pub(super) fn take_supervisor(&self) -> Option<PrivateSupervisor> {
         self.link().supervisor.take()
     }

@@ -15,10 +15,10 @@ use serde_json::{
 use super::object::{JsonObject, decode_string, parse_checked};
 use crate::wire::function::FunctionEntry;
 
-/// References, unions and lists inside each other; the schemas of requests have fewer.
+/// Limit for references, unions and lists inside each other; the schemas of requests have fewer.
 const MAX_NESTING: u8 = 12;
 
-/// What the fields of an object take, by name.
+/// The types that the fields of an object accept, by name.
 #[derive(Debug, Default)]
 pub(super) struct FieldTypes(BTreeMap<String, FieldType>);
 
@@ -28,7 +28,7 @@ struct FieldType {
     takes_number: bool,
     takes_boolean: bool,
     takes_list: bool,
-    /// Of the objects in the list.
+    /// The fields of the objects in the list.
     entries: FieldTypes,
 }
 
@@ -103,7 +103,7 @@ impl FieldType {
         }
     }
 
-    /// A text or an object where a list is expected: a list of one, or the list that the text spells out.
+    /// Turns a text or an object where a list is expected into a list of one, or into the list that the text contains.
     fn as_list(&self, value: &RawValue) -> Option<Box<RawValue>> {
         let spelled = match value.get().as_bytes().first()? {
             b'"' if !self.takes_text => decode_string(value)?,

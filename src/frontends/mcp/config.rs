@@ -21,7 +21,7 @@ use self::hosts::Format;
 /// The name of the server in every configuration.
 const NAME: &str = "stockade";
 
-/// What the server is to be started with.
+/// The options that the server is to be started with.
 #[derive(Debug, Default)]
 pub struct ServerOptions {
     pub socket: Option<PathBuf>,
@@ -33,7 +33,7 @@ pub struct ServerOptions {
     pub audit: Option<OsString>,
     pub tools: Vec<String>,
     pub structured: bool,
-    /// If it is not the usual one.
+    /// Set if it is not the default.
     pub max_reply: Option<usize>,
     pub ignore_host_roots: bool,
     pub timeout_ms: Option<u128>,
@@ -46,12 +46,12 @@ pub struct StartCommand {
     arguments: Vec<String>,
 }
 
-/// Why a file of a host stays as it is.
+/// The reason why a file of a host is not edited.
 #[derive(Debug, PartialEq, Eq)]
 pub struct NotEdited(pub String);
 
 impl ConfigHost {
-    /// The block alone, as the whole of a new file.
+    /// The block alone, as a complete new file.
     pub fn render_block(self, start: &StartCommand) -> String {
         match self.facts().format {
             Format::Json(key) => format!("{:#}\n", json!({key: {NAME: self.json_entry(start)}})),
@@ -61,8 +61,8 @@ impl ConfigHost {
         }
     }
 
-    /// `text` is the host's file as it is, empty if there is none. The same with the block in it; everything else stays, comments
-    /// included.
+    /// Adds the block to `text`, the current file of the host, which is empty if there is none. Everything else stays,
+    /// comments included.
     pub fn edited(self, text: &str, start: &StartCommand) -> Result<String, NotEdited> {
         match self.facts().format {
             _ if text.trim().is_empty() => Ok(self.render_block(start)),
@@ -137,7 +137,7 @@ impl ServerOptions {
     }
 }
 
-/// A host starts the server wherever it likes: relative names would mean something else there.
+/// A host can start the server in any folder, where relative paths would have another meaning.
 fn absolute(path: &OsStr) -> Result<String, String> {
     let path = std::path::absolute(path).map_err(|error| format!("{}: {error}", path.display()))?;
     // `.` at the end, which `absolute` leaves.

@@ -1,6 +1,6 @@
-//! Runs in `stockade mcp`: arguments as the best-known tools for files name them become those of our tools. Pure.
-//! These names are in no description, so they cost nothing; a model that is used to them needs no second try.
-//! Never guesses between two values: two names for one thing with different values are C210. Never lets a tool do what another
+//! Renames the arguments of the best-known file tools to those of the tools of stockade. Runs in `stockade mcp`. Pure. No
+//! description mentions these names, so they cost nothing, and a model that is used to them needs no second try. Never
+//! guesses between two values: two names for one argument with different values are C210. Never lets a tool do what another
 //! tool does, because hosts allow tools by their names.
 
 use serde_json::{
@@ -10,7 +10,7 @@ use serde_json::{
 
 use super::object::JsonObject;
 
-/// Tools, a familiar name, and ours.
+/// Tools, a familiar name, and the name of the argument here.
 const SAME_ARGUMENTS: &[(&[&str], &str, &str)] = &[
     (&["read", "list", "tree", "create", "edit", "delete"], "file_path", "path"),
     (&["edit"], "old_string", "old"),
@@ -45,7 +45,7 @@ const COMMANDS: [(&str, &str); 6] = [
     ("rename", "move"),
 ];
 
-/// Lines of context that a search shows at most.
+/// The most context lines of a search.
 const MAX_CONTEXT_LINES: u64 = 10;
 
 /// Renames the familiar arguments of a call. An error is the text of the refusal.
@@ -82,7 +82,7 @@ fn take(name: &str, arguments: &mut JsonObject) -> Option<Box<RawValue>> {
     arguments.take(name).filter(|value| value.get() != "null")
 }
 
-/// Sets an argument of ours to the value of a familiar one, or refuses two values for one thing.
+/// Sets the tool's own argument to the value of a familiar one. Refuses two different values for one argument.
 fn put(tool: &str, arguments: &mut JsonObject, familiar: &str, own: &str, value: Box<RawValue>) -> Result<(), String> {
     match arguments.get(own) {
         Some(other) if other.get() != "null" && !is_same(other, &value) => Err(format!(
@@ -189,7 +189,7 @@ fn rename_search(arguments: &mut JsonObject) -> Result<(), String> {
     Ok(())
 }
 
-/// A folder beside patterns is where they begin; alone it is what to list.
+/// A folder beside patterns is where the patterns begin; alone it is the folder to list.
 fn rename_folder(arguments: &mut JsonObject) -> Result<(), String> {
     let Some(folder) = take("path", arguments) else { return Ok(()) };
     let own = if arguments.has("paths") { "base_dir" } else { "paths" };

@@ -26,7 +26,7 @@ use crate::{
     wire::{envelope::Id, function::Cost},
 };
 
-/// How often a long call reports progress, where the host wants to know.
+/// Interval of the progress reports of a long call, if the host asked for them.
 const PROGRESS_EVERY: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Clone)]
@@ -41,7 +41,7 @@ pub(super) struct Bridge {
     pub(super) host_roots: Arc<HostRoots>,
 }
 
-/// The result of a tool call as the host gets it.
+/// The result of a tool call in the form that the host gets.
 #[derive(Debug)]
 pub(super) struct ToolReply {
     pub(super) rendered: RenderedReply,
@@ -237,7 +237,7 @@ impl Bridge {
         resources::read_file(&self.backend, &scope, uri).await.map(|read| mark_complete(read, sender))
     }
 
-    /// Whether `tool` is offered. Resources obey the same selection as tools.
+    /// True if `tool` is offered. Resources obey the same selection as tools.
     async fn is_offered(&self, tool: &str) -> Result<bool, RequestFailure> {
         let info = self.backend.info().await?;
         Ok(self.selection.find_tool(tool, Some(info)).is_ok())
@@ -326,7 +326,7 @@ impl RequestFailure {
         }
     }
 
-    /// With the scope and the call where they are known.
+    /// Adds the scope and the call if they are known.
     pub(super) fn error_text(&self, scope: Option<&HostScope>, context: Option<&RenderContext<'_>>) -> String {
         match self {
             Self::Arguments(why) => why.clone(),

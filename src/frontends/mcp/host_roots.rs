@@ -25,7 +25,7 @@ use super::{
 };
 use crate::wire::envelope::Id;
 
-/// How long a call waits for `roots/list`.
+/// Time that a call waits for `roots/list`.
 const ROOTS_WAIT: Duration = Duration::from_secs(2);
 /// Timeout of one `roots/list` request. After it, the next call sends another.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
@@ -38,12 +38,12 @@ const MAX_ROOTS: usize = 1_000;
 /// The key of the one input request that a host without a handshake gets.
 const INPUT_KEY: &str = "roots";
 
-/// The roots of an answer. None: the host narrows nothing.
+/// The roots of an answer. `None` if the host narrows nothing.
 pub(super) type NamedRoots = Option<Arc<[HostRoot]>>;
 
 #[derive(Debug, Default)]
 struct HostRootsState {
-    /// The host said in the handshake that it has roots.
+    /// The host declared in the handshake that it has roots.
     is_declared: bool,
     /// Requests sent so far.
     requests_sent: u64,
@@ -59,7 +59,7 @@ struct HostRootsState {
     last_roots: Option<NamedRoots>,
 }
 
-/// The URIs of an answer; None: an error.
+/// The URIs of an answer; `None` for an error.
 type AnsweredUris = Option<Vec<String>>;
 
 #[derive(Debug)]
@@ -71,7 +71,7 @@ pub(super) struct HostRoots {
     pending: Mutex<BTreeMap<u64, oneshot::Sender<AnsweredUris>>>,
 }
 
-/// What a request of a host without a handshake says about roots.
+/// The roots in a request of a host without a handshake.
 pub(super) enum SentRoots {
     /// Nothing; use the roots of the handshake.
     FromHandshake,
@@ -86,7 +86,7 @@ impl HostRoots {
         Self { is_ignored, outbox, state: watch::Sender::new(HostRootsState::default()), pending: Mutex::default() }
     }
 
-    /// At the handshake. A second one takes nothing back.
+    /// Call this at the handshake. A second handshake does not undo the first.
     pub(super) fn declare(&self) {
         self.state.send_modify(|state| {
             state.is_declared = true;
@@ -94,7 +94,7 @@ impl HostRoots {
         });
     }
 
-    /// After the handshake, and when the host says that its roots have changed.
+    /// Call this after the handshake, and when the host notifies that its roots have changed.
     pub(super) fn refresh(self: &Arc<Self>) {
         if !self.is_ignored && self.state.borrow().is_declared {
             self.state.send_modify(|state| state.may_send_requests = true);
@@ -140,7 +140,7 @@ impl HostRoots {
         });
     }
 
-    /// The host's response to a request of ours; None: an error. Some hosts send the id back as a string.
+    /// Handles the host's response to a `roots/list` request; `None` for an error. Some hosts send the id back as a string.
     pub(super) fn handle_answer(&self, id: &Id, result: Option<&RawValue>) {
         let number = match id {
             Id::Integer(number) => u64::try_from(*number).ok(),
@@ -157,7 +157,7 @@ impl HostRoots {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The roots that apply to a request. `sent`: what the request itself said.
+    /// The roots that apply to a request. `sent`: the roots in the request itself.
     pub(super) async fn current_roots(self: &Arc<Self>, sent: SentRoots) -> Result<NamedRoots, ScopeRefusal> {
         if self.is_ignored {
             return Ok(None);
@@ -170,7 +170,7 @@ impl HostRoots {
         {
             let state = self.state.borrow();
             match &state.last_roots {
-                // A request that is silent about roots does not widen what an earlier one has narrowed.
+                // A request without roots does not widen what an earlier one has narrowed.
                 named if !state.is_declared => return Ok(named.clone().flatten()),
                 Some(named) if !state.is_awaited => return Ok(named.clone()),
                 _ => {}
@@ -246,8 +246,8 @@ impl RootsListResult {
     }
 }
 
-/// The folder that each URI stands for, with links followed. This process is the user's, so it sees what the host sees.
-/// A path that cannot be resolved counts by its text.
+/// The folder of each URI, with links followed. This process runs as the user, so it sees the same files as the host. A path
+/// that cannot be resolved is compared by its text.
 async fn resolve_roots(uris: Vec<String>) -> Vec<HostRoot> {
     let mut roots: Vec<HostRoot> =
         uris.into_iter().take(MAX_ROOTS).map(|uri| HostRoot { path: path_of_uri(&uri), uri }).collect();

@@ -23,23 +23,23 @@ use super::{
 };
 use crate::wire::frame::FrameBuffer;
 
-/// The wire's largest frame: the service would refuse a request that is longer.
+/// The largest frame of the wire: the service would refuse a longer request.
 const MAX_LINE_BYTES: usize = 64 << 20;
 
 /// Buffer that stays for the next long line.
 const KEPT_BYTES: usize = 4 << 20;
 
-/// Requests that are worked on at once. More than the service takes from one connection (64), so that a cancellation
-/// behind a full queue is still read.
+/// Requests in progress at the same time. More than the service takes from one connection (64), so that a cancellation after
+/// a full queue is still read.
 const MAX_IN_FLIGHT: usize = 256;
 
-/// Bytes that are read while nothing can be worked on, to notice the end of the input. Behind more bytes it is noticed when
-/// there is room again.
+/// Bytes that are read while no further request can be started, to notice the end of the input. After more bytes, the end is
+/// noticed only when a request can start again.
 const READ_AHEAD_BYTES: usize = 1 << 20;
 
 pub(super) type HostReader = Box<dyn AsyncRead + Send + Unpin>;
 
-/// How many requests are being worked on, and whether the input has ended.
+/// The number of requests in progress, and whether the input has ended.
 #[derive(Debug, Default)]
 pub(super) struct InFlightRequests {
     count: AtomicUsize,
@@ -48,7 +48,7 @@ pub(super) struct InFlightRequests {
     input_progress: Notify,
 }
 
-/// One request that is being worked on.
+/// One request in progress.
 #[derive(Debug)]
 pub(super) struct InFlightGuard(Arc<InFlightRequests>);
 

@@ -1,7 +1,7 @@
 //! Runs in `stockade mcp`: what kind of file some bytes are the beginning of, and the size of an image. Pure.
 //! Does not trust the bytes: every offset is checked, nothing is decoded, and every loop is bounded by the bytes.
 
-/// A kind of image that models can be shown.
+/// A kind of image that models can see.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ImageKind {
     Png,
@@ -10,7 +10,7 @@ pub(super) enum ImageKind {
     WebP,
 }
 
-/// What a file is, by its beginning.
+/// The kind of a file, from its first bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ContentKind {
     Text,
@@ -151,7 +151,7 @@ pub(super) fn text_mime_type(name: &str) -> &'static str {
     }
 }
 
-/// The MIME type that the name alone suggests; a list of files opens none of them. None if the name says nothing.
+/// The MIME type that the name suggests, for lists of files, which open none of them. `None` if the name suggests none.
 pub(super) fn named_mime_type(name: &str) -> Option<&'static str> {
     let extension = name.rsplit('/').next()?.rsplit_once('.')?.1.to_ascii_lowercase();
     match extension.as_str() {

@@ -51,26 +51,26 @@ impl McpError {
     }
 }
 
-/// What a line says.
+/// One line of the host, parsed.
 #[derive(Debug)]
 pub(super) enum HostMessage<'a> {
     Request {
         id: Id,
         method: Cow<'a, str>,
         params: MessageParams<'a>,
-        /// Why the params are those of no method. Then `params` holds only the metadata.
+        /// Why the params are invalid for every method. Then `params` holds only the metadata.
         malformed: Option<String>,
     },
     Notification {
         method: Cow<'a, str>,
         params: MessageParams<'a>,
     },
-    /// The host's answer to a request of ours; None: an error.
+    /// The host's response to a request of this server. `result` is `None` for an error.
     Response {
         id: Id,
         result: Option<&'a RawValue>,
     },
-    /// No message; the error is the answer to it.
+    /// The line is not a message; the error is the answer to it.
     Invalid {
         id: Option<Id>,
         error: McpError,
@@ -105,7 +105,7 @@ pub(super) struct MessageParams<'a> {
     pub(super) client_info: Option<&'a RawValue>,
 }
 
-/// What a request says about itself beside its arguments.
+/// Metadata of a request, beside its arguments.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct RequestMeta<'a> {
     #[serde(borrow, default, rename = "progressToken")]
@@ -228,7 +228,7 @@ fn classify(line: MessageFields<'_>) -> HostMessage<'_> {
         (Some(method), None, None, None) => HostMessage::Notification { method, params: params.unwrap_or_default() },
         (None, Some(id), Some(result), None) => HostMessage::Response { id, result: Some(result) },
         (None, Some(id), None, Some(_)) => HostMessage::Response { id, result: None },
-        // The host could not read a line of ours; it is told nothing more.
+        // The host could not read a line of this server. There is nothing to answer.
         (None, None, None, Some(_)) => HostMessage::Ignored,
         (method, id, ..) => invalid_message(id, method.is_some()),
     }

@@ -1,7 +1,7 @@
-//! `stockade mcp`: an MCP server on standard input and output. Runs as the agent host's child, a client of the service
-//! like any other: no privilege, no promise about the jail.
-//! Trusts: its arguments. Does not trust: the host, whose lines are bounded and whose roots can only narrow.
-//! Never outlives the host: it ends with standard input, and a service of its own ends with it.
+//! `stockade mcp`: an MCP server on standard input and output. Runs as the child of the agent host. It is a client of the
+//! service like any other: it has no privilege, and the jail does not depend on it. Trusts: its arguments. Does not trust:
+//! the host, whose lines are bounded and whose roots can only narrow the operator's. Never outlives the host: it ends with
+//! standard input, and its private service ends with it.
 
 mod arguments;
 mod backend;
@@ -49,9 +49,9 @@ const LAST_CALLS_TIMEOUT: Duration = Duration::from_secs(5);
 /// After the last call: how long to wait for a slow host to read the replies that are ready.
 const LAST_REPLIES_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Bytes of text in one reply of a tool, if nothing else is asked for: what a model reads without losing the thread.
+/// The default size of one reply of a tool, in bytes of text: as much as a model can use at once.
 pub const DEFAULT_REPLY_BYTES: usize = 64 << 10;
-/// A longest path, its header and the call that continues have to fit.
+/// The longest path, its header and the call that continues have to fit.
 pub const MIN_REPLY_BYTES: usize = 16 << 10;
 /// Not more than the service holds for one reply.
 pub const MAX_REPLY_BYTES: usize = 16 << 20;
@@ -59,7 +59,7 @@ pub const MAX_REPLY_BYTES: usize = 16 << 20;
 #[derive(Debug)]
 pub struct BridgeOptions {
     pub endpoint: Endpoint,
-    /// Of each call.
+    /// The timeout of each call.
     pub timeout: Option<Duration>,
     /// Only these tools; empty: all.
     pub tools: Vec<String>,
@@ -76,7 +76,7 @@ pub enum BridgeError {
     Unreachable(Unreachable),
     /// The first call of the service failed.
     Call(CallError),
-    /// Our own service did not start, and has said why; its exit code.
+    /// The private service did not start and has printed the reason. Holds its exit code.
     AlreadyReported(u8),
     Io(io::Error),
 }
@@ -104,7 +104,7 @@ pub fn run(options: BridgeOptions) -> Result<(), BridgeError> {
     let runtime = Builder::new_current_thread().enable_io().enable_time().build()?;
     let mut supervisor = None;
     let served = runtime.block_on(serve(options, &mut supervisor));
-    // Drops every task and with them the connection; does not wait for a thread that blocks in a read.
+    // Drops every task, and the connection with them, without waiting for a thread that blocks in a read.
     runtime.shutdown_background();
     let status = supervisor.map(PrivateSupervisor::wait);
     match (served, status) {
@@ -139,7 +139,7 @@ async fn serve(options: BridgeOptions, supervisor: &mut Option<PrivateSupervisor
             () = desk.wait_until_idle(LAST_CALLS_TIMEOUT) => {}
         }
     });
-    // Both are tasks of their own: the runtime polls all descriptors before each turn of the outermost future.
+    // Both are separate tasks: the runtime polls all descriptors before each turn of the outermost future.
     let mut writing = tokio::spawn({
         let outbox = outbox.clone();
         async move { outbox.write_to(writer).await }

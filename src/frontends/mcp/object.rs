@@ -41,7 +41,7 @@ impl JsonObject {
         self.get(name).and_then(decode_string)
     }
 
-    /// The member as a type of ours. None if it is absent or of another shape.
+    /// Decodes a member. `None` if it is absent or has another type.
     pub(super) fn decode<'o, T: Deserialize<'o>>(&'o self, name: &str) -> Option<T> {
         serde_json::from_str(self.get(name)?.get()).ok()
     }
@@ -67,7 +67,7 @@ impl JsonObject {
         self.0.insert(name.into(), value);
     }
 
-    /// Moves the members that `moves` accepts into an object of their own.
+    /// Moves the members that `moves` accepts into a separate object.
     pub(super) fn split(&mut self, moves: impl Fn(&str) -> bool) -> Self {
         let (moved, kept) = std::mem::take(&mut self.0).into_iter().partition(|(name, _)| moves(name));
         self.0 = kept;
@@ -127,7 +127,7 @@ impl<'de> Visitor<'de> for JsonObjectVisitor {
     }
 }
 
-/// Whether the service's parser accepts the value. serde_json has checked its syntax.
+/// Checks that the service's parser accepts the value. serde_json has checked its syntax.
 fn check_value(value: &str, values_left: &mut u32) -> Result<(), json::JsonError> {
     let is_text = value.starts_with('"');
     // Only the two halves of a character above U+FFFF are written so, and a half alone is no character.
@@ -156,7 +156,7 @@ mod tests {
         assert_eq!(object.text("a"), None);
     }
 
-    /// What passes here is parsed by the service, inside a frame that adds levels and values.
+    /// The service parses what passes here, inside a frame that adds levels and values.
     #[test]
     fn what_the_service_would_refuse_is_refused() {
         let deep = |levels: usize| format!(r#"{{"a":{}1{}}}"#, "[".repeat(levels), "]".repeat(levels));

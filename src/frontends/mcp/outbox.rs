@@ -25,7 +25,7 @@ const KEPT_BYTES: usize = 1 << 20;
 pub(super) struct HostOutbox {
     lines: Mutex<Vec<u8>>,
     message_added: Notify,
-    /// Bytes that the host has not taken, in `lines` and in the writer's hands.
+    /// Bytes that the host has not read: those in `lines` and those that the writer is writing.
     backlog: Arc<Backlog>,
     /// Writing to the host failed, and fails from now on.
     is_closed: AtomicBool,
@@ -49,7 +49,7 @@ impl HostOutbox {
         });
     }
 
-    /// Without an id where the line did not show one.
+    /// Has no id if the line did not show one.
     pub(super) fn reply_error(&self, id: Option<&Id>, error: &McpError) {
         #[derive(Serialize)]
         struct ErrorReply<'a> {
@@ -89,7 +89,7 @@ impl HostOutbox {
         });
     }
 
-    /// A host that is gone is noticed by `write_to`, so a message for it is dropped.
+    /// `write_to` notices a host that is gone, so a message for it is dropped.
     fn append_line(&self, write: impl FnOnce(&mut Vec<u8>) -> serde_json::Result<()>) {
         if self.is_closed.load(Ordering::Relaxed) {
             return;

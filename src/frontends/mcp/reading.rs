@@ -13,7 +13,7 @@ use super::{
     render::{McpReadResult, ReadParts, render_call, render_read, render_unknown},
 };
 
-/// The beginning of a file, from which its kind and the size of an image are told.
+/// Bytes at the beginning of a file that are read to find its kind and the size of an image.
 const HEAD_BYTES: u64 = 256 << 10;
 
 /// Bytes of all images of one reply. Models take no larger ones.
@@ -25,13 +25,13 @@ const MAX_IMAGE_PIXELS: u32 = 8000;
 /// Calls of the service until a reply fits. The first budget is nearly always right.
 const MAX_ATTEMPTS: u32 = 4;
 
-/// What a reply holds of each file beside its lines: the header, a warning, and the call that continues.
+/// Bytes of a reply for each file beside its lines: the header, a warning, and the call that continues.
 const FILE_BYTES: usize = 700;
 
-/// No reply is asked for with less: a line has to fit.
+/// The smallest budget of a request, because at least one line has to fit.
 const MIN_BUDGET_BYTES: usize = 1024;
 
-/// An image as the host gets it.
+/// An image in the form that the host gets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ShownImage {
     pub(super) mime_type: &'static str,
@@ -93,7 +93,7 @@ impl AskedWindow {
         self.encoding.as_deref() == Some("base64")
     }
 
-    /// Who names an encoding gets it, whatever the file is.
+    /// False if the caller names an encoding: it gets that encoding, whatever the file is.
     fn allows_media(&self) -> bool {
         self.encoding.is_none() && !self.is_stat
     }
@@ -137,7 +137,7 @@ fn window_of_entry(entry: &RawValue) -> AskedWindow {
     serde_json::from_str::<JsonObject>(entry.get()).map(|entry| AskedWindow::of(&entry)).unwrap_or_default()
 }
 
-/// The call for the paths that this reply leaves out; in words if it would take too much of the reply.
+/// The call for the paths that this reply leaves out, or a description of it if the call would take too much of the reply.
 fn render_rest(shown: &JsonObject, count: usize, max_reply: usize) -> String {
     let paths: Vec<Box<RawValue>> = shown.decode("paths").unwrap_or_default();
     let mut next = shown.clone();
@@ -173,7 +173,7 @@ impl Bridge {
         Err(RequestFailure::Arguments(why))
     }
 
-    /// What the files are whose content no text has, in the order of the files.
+    /// Identifies the files whose content cannot be text, in the order of the files.
     async fn identify_media(
         &self,
         call: &ToolCall<'_>,

@@ -13,7 +13,7 @@ use crate::wire::envelope::Id;
 pub(super) struct HostRequest {
     pub(super) id: Id,
     pub(super) sender: RequestSender,
-    /// Where the host wants to be told that a long call is still at work: a number or a string.
+    /// The token for progress notifications of a long call, if the host wants them: a number or a string.
     pub(super) progress_token: Option<Box<RawValue>>,
     /// Answers to the input requests of an earlier reply.
     pub(super) input_responses: Option<Box<RawValue>>,

@@ -1,5 +1,5 @@
-//! Runs in `stockade mcp`: files as MCP resources, by `file:` URIs, and the page that says how to work with them.
-//! Failures here are protocol errors, because the protocol has no other; they carry the code in `data`.
+//! Files as MCP resources, with `file:` URIs, and the page for agents about how to work with them. Runs in `stockade mcp`.
+//! Failures are protocol errors with the code in `data`, because the protocol has no other errors for resources.
 
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use serde::Deserialize;
@@ -22,7 +22,7 @@ use crate::frontends::{
 /// Base64 of one resource: an image that a model can take.
 const MAX_BLOB_BYTES: u64 = 4 << 20;
 
-/// Bytes from which the kind of a file is told, and their base64.
+/// Bytes that are read to find the kind of a file, and the length of their base64.
 const HEAD_BYTES: usize = 6144;
 const HEAD_CHARACTERS: usize = HEAD_BYTES / 3 * 4;
 
@@ -41,7 +41,7 @@ struct McpResourcePage {
 #[derive(Deserialize)]
 struct McpResourceFile {
     path: String,
-    /// Base64: a name that is not UTF-8 has no URI that everybody would read alike.
+    /// Base64 of a name that is not UTF-8. Such a name has no URI that all hosts would read alike.
     path_bytes: Option<String>,
     #[serde(default)]
     size: u64,
@@ -109,7 +109,7 @@ fn invalid_cursor() -> McpError {
     McpError::new(INVALID_PARAMS, text).with_data(json!({ "code": "C210" }))
 }
 
-/// Where files are no resources: the page for agents alone.
+/// The list if files are not offered as resources: only the page for agents.
 pub(super) fn list_skill() -> Value {
     json!({"resources": [skill_resource()]})
 }
@@ -192,7 +192,7 @@ impl From<RequestFailure> for McpError {
     }
 }
 
-/// The beginning of a file, from which its kind is told. Empty if it cannot be read.
+/// The first bytes of a file, which show its kind. Empty if it cannot be read.
 async fn read_head(backend: &Backend, scope: &HostScope, path: &str) -> Vec<u8> {
     let mut request = JsonObject::default();
     request.set("path", &path);

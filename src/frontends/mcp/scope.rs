@@ -1,7 +1,7 @@
-//! Runs in `stockade mcp`: where relative paths begin, how paths are shown, and which part of the operator's roots the host's roots
-//! leave.
-//! This is not the jail, which the service enforces independently. The host's roots can only narrow the operator's: every request
-//! passes through [`HostScope::confine`], which gives it a `base_dir`, and the service refuses (C218) what lies outside.
+//! Decides where relative paths begin, how paths are shown, and which part of the operator's roots remains under the host's
+//! roots. Runs in `stockade mcp`. This is not the jail, which the service enforces independently. The host's roots can only
+//! narrow the operator's: every request passes through [`HostScope::confine`], which gives it a `base_dir`, and the service
+//! refuses (C218) paths outside.
 
 use std::path::Path;
 
@@ -24,9 +24,9 @@ const INFO_FUNCTION: &str = "coder::info";
 /// A root as the host named it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct HostRoot {
-    /// As sent, for error texts.
+    /// The URI as sent, for error texts.
     pub(super) uri: String,
-    /// The folder that it stands for. None: not understood, so it allows nothing here.
+    /// The folder of the URI. `None` if the URI is not understood; it then allows nothing.
     pub(super) path: Option<String>,
 }
 
@@ -55,7 +55,7 @@ impl ConfinedRequest {
     }
 }
 
-/// What calls are confined to.
+/// The folders that calls are confined to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct HostScope {
     /// The operator's, the primary one first.
@@ -79,7 +79,7 @@ impl HostScope {
         Ok(Self { narrowed_roots: if is_everything { Vec::new() } else { narrowed }, roots })
     }
 
-    /// Where relative paths begin.
+    /// The folder that relative paths begin at.
     pub(super) fn base_folder(&self) -> &str {
         self.allowed_folders().first().map_or("", String::as_str)
     }
@@ -103,8 +103,8 @@ impl HostScope {
         }
     }
 
-    /// The request as the service gets it. Where the host's roots narrow, its `base_dir` lies inside them, whatever the
-    /// caller sent.
+    /// The request in the form that the service gets. If the host's roots narrow the operator's, its `base_dir` is inside
+    /// them, whatever the caller sent.
     pub(super) fn confine(
         &self,
         method: &'static str,
@@ -141,8 +141,8 @@ impl HostScope {
         text
     }
 
-    /// The client's root that holds all `request_paths`; relative names lie in the first. Ignores names in no root: the service
-    /// refuses each of them.
+    /// The client's root that contains all names of a request; relative names are in the first root. Ignores names in no
+    /// root, because the service refuses each of them.
     fn choose_base(&self, names: &[String]) -> Result<&str, ScopeRefusal> {
         let is_relative = |name: &&String| !name.starts_with('/');
         let relative = names.iter().any(|name| is_relative(&name));
@@ -172,12 +172,12 @@ impl HostScope {
         Err(ScopeRefusal { code: "C218", message })
     }
 
-    /// Whether one of the client's roots holds both.
+    /// True if one of the client's roots contains both.
     fn share_a_root(&self, path: &str, other: &str) -> bool {
         self.narrowed_roots.iter().any(|root| lies_in(path, root) && lies_in(other, root))
     }
 
-    /// The caller's own `base_dir`, if it lies inside the client's roots.
+    /// Resolves the caller's `base_dir`, which must be inside the client's roots.
     fn resolve_base_dir(&self, sent: &str) -> Result<String, ScopeRefusal> {
         let start = if sent.starts_with('/') { "" } else { self.base_folder() };
         let base = normalise(start.split('/').chain(sent.split('/')));

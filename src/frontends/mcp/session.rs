@@ -28,11 +28,11 @@ that is cut ends with the call that continues it.";
 pub(super) enum Dialect {
     /// Until 2025-11-25.
     Handshake,
-    /// From 2026-07-28 on: results say that they are complete and how long they may be kept.
+    /// From revision 2026-07-28 on: results state that they are complete and how long they may be kept.
     Inline,
 }
 
-/// What is known about the sender of a request.
+/// The known properties of the sender of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct RequestSender {
     pub(super) dialect: Dialect,
@@ -99,7 +99,7 @@ impl McpSession {
         Ok((reply, has_roots))
     }
 
-    /// Whether `ping` is answered: always before the lifecycle is known, and never in the revision that has no such method.
+    /// True if `ping` is answered: always before the lifecycle is known, and never in the revision without that method.
     pub(super) fn answers_ping(&self, params: &MessageParams<'_>) -> bool {
         self.is_undecided()
             || self

@@ -96,7 +96,7 @@ impl OfferedTool {
         listed
     }
 
-    /// The response's schema without words, which a model would pay for.
+    /// The schema of the response without descriptions, which would be part of the prompt.
     fn output_schema(&self) -> Map<String, Value> {
         let mut schema = serde_json::to_value((self.function.response_schema)()).unwrap_or_default();
         strip_descriptions(&mut schema, true);
@@ -121,7 +121,7 @@ impl OfferedTool {
         known
     }
 
-    /// For an error: arguments that nobody reads are most likely what is wrong.
+    /// A note for an error: unknown arguments are its most likely reason.
     pub(super) fn unknown_arguments(&self, arguments: &JsonObject) -> Option<String> {
         let known = self.known_arguments();
         let shown: Vec<String> = property_names(&parse_object(self.tool.input_schema)).collect();
@@ -155,7 +155,8 @@ fn parse_object(text: &str) -> Map<String, Value> {
     serde_json::from_str(text).unwrap_or_default()
 }
 
-/// Leaves out the words, and says tuples as the revision of JSON Schema does that MCP assumes (2020-12; ours is draft-07).
+/// Removes descriptions, and converts tuples from draft-07, which the schemas use, to the revision of JSON Schema that MCP
+/// assumes (2020-12).
 fn strip_descriptions(schema: &mut Value, is_schema: bool) {
     match schema {
         Value::Object(members) => {

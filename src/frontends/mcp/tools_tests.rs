@@ -1,7 +1,7 @@
 use super::*;
 use crate::wire::function::ArgumentMapping;
 
-/// What one list of all tools may cost a model's context.
+/// The most bytes that the list of all tools may take of a model's context.
 const MAX_LIST_BYTES: usize = 8_000;
 const MAX_TOOLS: usize = 12;
 

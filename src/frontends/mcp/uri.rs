@@ -1,5 +1,5 @@
-//! Runs in `stockade mcp`: `file:` URIs of this machine (RFC 8089) and the paths they stand for. Pure.
-//! Never guesses: a URI that is not understood has no path.
+//! Converts between `file:` URIs of this machine (RFC 8089) and paths. Runs in `stockade mcp`. Pure. Never guesses: a URI
+//! that is not understood has no path.
 
 /// The absolute path of a `file:` URI, without `.`, `..` and doubled slashes.
 ///

@@ -3,7 +3,7 @@
 use std::fmt::Display;
 
 use super::{Body, EVERY_MATCH, EditError, StrReplace, line_ops::count_text, nearest};
-use crate::text::lines;
+use crate::text::{lines, quote::quote};
 
 /// Lines named in one message.
 const MAX_LINES: usize = 20;
@@ -108,8 +108,8 @@ pub(super) fn overlap_message(body: &Body<'_>, old: &str, places_at: [usize; 2])
 }
 
 fn mismatch_text(pattern: &str, found: u64, expected: impl Display) -> String {
-    let quoted = shorten(pattern, MAX_QUOTED_CHARS);
-    format!("\"{quoted}\" matched {}, expected {expected}", count_text(found, "time"))
+    let quoted = quote(pattern, MAX_QUOTED_CHARS);
+    format!("{quoted} matched {}, expected {expected}", count_text(found, "time"))
 }
 
 /// Line numbers, each once.
@@ -125,11 +125,4 @@ fn line_numbers(body: &Body<'_>, count: &MatchCount) -> String {
 /// Whether the numbers are those of the file on disk.
 fn as_left(body: &Body<'_>) -> &'static str {
     if body.runs_after_others { " (as the ops before it left the file)" } else { "" }
-}
-
-fn shorten(text: &str, max_chars: usize) -> String {
-    match text.char_indices().nth(max_chars) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
-    }
 }

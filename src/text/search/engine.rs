@@ -24,7 +24,7 @@ const STATE_BYTES: usize = 1 << 20;
 /// States of the expression times bytes of text that may be run without a check for cancellation: some tenths of a second at
 /// worst.
 const MAX_UNCHECKED_WORK: usize = 32 << 20;
-/// A text of at most this length is searched the quick way, whatever the expression.
+/// Texts up to this length are searched the quick way, whatever the expression.
 pub const MIN_UNCHECKED_BYTES: usize = 512;
 /// Bytes between two checks for cancellation.
 const CHECK_EVERY_BYTES: usize = 128;
@@ -61,14 +61,14 @@ pub enum SearchAbort {
     TooLong,
 }
 
-/// Whether anybody still waits, and what came of it.
+/// Cancellation check, and the reason why a search was abandoned.
 pub(super) struct SearchCancellation {
     pub(super) is_cancelled: Box<dyn Fn() -> bool>,
     pub(super) abort: Option<SearchAbort>,
 }
 
 impl RegexEngine {
-    /// The error text says what is wrong and what to do.
+    /// The error text states what is wrong and how to fix it.
     pub(super) fn new(hir: &Hir) -> Result<Self, String> {
         let config = Regex::config()
             .utf8_empty(false)
@@ -192,7 +192,7 @@ impl SearchCancellation {
     }
 }
 
-/// A state that says nothing about where the text is.
+/// The state after this byte, or after the end of the text for `None`. `TooLong` if the automaton gives up.
 fn next(dfa: &DFA, cache: &mut dfa::Cache, state: LazyStateID, byte: Option<u8>) -> Result<LazyStateID, SearchAbort> {
     let next = match byte {
         Some(byte) => dfa.next_state(cache, state, byte),
@@ -249,7 +249,7 @@ fn run_forward(
     Ok(if state.is_match() { Some(range.end) } else { found })
 }
 
-/// Where the match that ends at the end of the input begins: the earliest possible start.
+/// The start of the match that ends at the end of the input: the earliest possible one.
 fn run_backward(
     dfa: &DFA,
     cache: &mut dfa::Cache,

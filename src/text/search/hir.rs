@@ -25,7 +25,7 @@ pub(super) fn for_lines(hir: Hir) -> Result<LineFinder, NeedsNewline> {
     Ok(LineFinder { hir, is_exact, sees_ends })
 }
 
-/// Whether it asks where lines end.
+/// True if the pattern contains an assertion about the end of a line or of the text.
 pub(super) fn sees_ends(hir: &Hir) -> bool {
     let ends = LookSet::empty().insert(Look::End).insert(Look::EndLF).insert(Look::EndCRLF);
     !hir.properties().look_set().intersect(ends).is_empty()

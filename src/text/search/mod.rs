@@ -1,9 +1,10 @@
-//! Finding text in files. Pure: bytes come in regions of whole lines, matches go out.
+//! Searches text. Pure: bytes come in as regions of whole lines, matches go out.
 //!
-//! Two steps. A *finder* looks for the next candidate in a whole region at once, so that a file without one costs a
-//! single pass at the speed of memory; only then lines are cut. What the finder found is confirmed on the line alone where
-//! the finder is not exact: its form of a pattern says nothing about word boundaries, which are slow outside ASCII.
-//! So a pattern is matched against each line without its terminator, and nothing spans lines unless `multiline` is on.
+//! The search has two steps. A *finder* searches a whole region at once for the next candidate, so that a file without a
+//! candidate costs a single pass at the speed of memory. Only then the text is split into lines. If the finder is not exact,
+//! the candidate's line is matched again alone: the finder's form of a pattern omits word boundaries, which are slow outside
+//! ASCII. So a pattern is matched against each line without its terminator, and no match spans lines unless `multiline` is
+//! on.
 
 mod clip;
 mod engine;

@@ -71,7 +71,7 @@ impl EngineBuffers {
         self.cancellation.abort.take()
     }
 
-    /// Whether the call is over. If so, records that as the reason of the abort.
+    /// True if the call is over. Then also records that as the reason for the abort.
     pub(super) fn is_cancelled(&mut self) -> bool {
         let is_over = (self.cancellation.is_cancelled)();
         if is_over {
@@ -82,7 +82,7 @@ impl EngineBuffers {
 }
 
 impl SearchPattern {
-    /// The error text says what is wrong and what to do.
+    /// The error text states what is wrong and how to fix it.
     pub fn new(query: &str, options: PatternOptions) -> Result<Self, String> {
         let most = if options.is_regex { MAX_REGEX_BYTES } else { MAX_LITERAL_BYTES };
         if query.len() > most {
@@ -198,7 +198,7 @@ impl SearchPattern {
             .max(MIN_UNCHECKED_BYTES)
     }
 
-    /// Whether a text by itself, such as a path, has a match.
+    /// True if a separate text, such as a path, has a match.
     pub fn matches(&self, scratch: &mut EngineBuffers, text: &[u8]) -> bool {
         self.next_in(scratch, text, 0..text.len()).is_some()
     }
@@ -220,7 +220,7 @@ impl SearchPattern {
         }
     }
 
-    /// Whether a candidate's line, without its terminator, matches. `has_cr` = its terminator is CR LF.
+    /// True if a candidate's line, without its terminator, matches. `has_cr`: its terminator is CR LF.
     pub(super) fn confirms(&self, scratch: &mut EngineBuffers, line: &[u8], has_cr: bool) -> bool {
         let is_sure = match (&self.finder, &self.exact) {
             (CandidateFinder::Literal { text, is_word }, None) => {
@@ -260,8 +260,8 @@ impl SearchPattern {
         };
         let cache = cache.get_or_insert_with(|| regex.cache());
         let mut found = regex.find(cache, &mut scratch.cancellation, text, range)?;
-        // What `$` looked ahead over is not part of the match; otherwise a match that ends before it would include the next
-        // line.
+        // Text that only the lookahead of `$` needed is not part of the match. Otherwise a match that ends before it would
+        // include the next line.
         let at_end = text.get(found.end).is_none_or(|next| *next == b'\n');
         if self.sees_ends && at_end && text[found.clone()].ends_with(b"\r") {
             found.end -= 1;
@@ -286,7 +286,8 @@ fn next_literal(
     }
 }
 
-/// No word character directly before or behind. Bytes that are no character are no boundary either.
+/// True if there is no word character directly before or after the match. Bytes that are not a character are not a boundary
+/// either.
 fn is_word_at(text: &[u8], found: &Range<usize>) -> bool {
     let is_boundary = |chars: Option<Option<char>>| match chars {
         None => true,

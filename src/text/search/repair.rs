@@ -1,5 +1,5 @@
-//! Patterns as agents write them: `foo(`, `${name}`, `map[string]interface{}`. What cannot be regex is taken literally,
-//! and the reply says what was searched for instead.
+//! Repairs patterns as agents write them: `foo(`, `${name}`, `map[string]interface{}`. Parts that cannot be regex are taken
+//! literally, and the reply states what was searched for instead.
 
 /// Braces that cannot be a repetition are escaped, and with them a `$` directly before one. None: nothing to repair.
 /// What stands in a bracket is left alone: braces are plain there.
@@ -74,7 +74,8 @@ fn repetition_end(bytes: &[u8], open: usize) -> Option<usize> {
     (first > 0 && bytes.get(at) == Some(&b'}')).then_some(at)
 }
 
-/// `\p{Greek}`, `\x{41}` and their kin keep their braces, also unfinished ones: then the compiler says what is wrong.
+/// `\p{Greek}`, `\x{41}` and similar escapes keep their braces, even if unfinished: the error of the compiler then explains
+/// what is wrong.
 fn after_escape(pattern: &str, at: usize) -> usize {
     let Some(escaped) = pattern[at + 1..].chars().next() else { return at + 1 };
     let after = at + 1 + escaped.len_utf8();

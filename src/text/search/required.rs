@@ -9,7 +9,7 @@ use regex_syntax::hir::{
 
 /// Shorter literals stand in too many lines: cutting and matching each line costs more than the regex alone.
 const MIN_LITERAL_BYTES: usize = 3;
-/// Parts of a concatenation in which literals are looked for.
+/// Parts of a concatenation that are searched for literals.
 const MAX_PARTS: usize = 32;
 /// The most literals that one set may have; the vectorised search takes no more.
 const MAX_LITERALS: usize = 64;
@@ -24,8 +24,8 @@ struct RequiredLiterals {
     frequency: f64,
 }
 
-/// A search for the rarest set of required literals of a pattern that matches within one line. None if the pattern
-/// has no good set, or if its best set stands at its beginning, where the regex engine itself looks for it.
+/// A search for the rarest set of required literals of a pattern that matches within one line. `None` if the pattern has no
+/// good set, or if its best set is at its beginning, where the regex engine itself searches for it.
 pub(super) fn prefilter(hir: &Hir) -> Option<Prefilter> {
     let required = rarest(hir)?;
     if prefix(hir).is_some_and(|prefix| prefix.frequency <= required.frequency) {
@@ -88,7 +88,7 @@ impl RequiredLiterals {
         Self::new(found.literals()?.iter().map(|literal| literal.as_bytes().to_vec()).collect())
     }
 
-    /// None if a literal is too short to be rare, or could lie in two lines.
+    /// `None` if a literal is too short to be rare, or could span two lines.
     fn new(literals: Vec<Vec<u8>>) -> Option<Self> {
         let is_good = |literal: &Vec<u8>| literal.len() >= MIN_LITERAL_BYTES && !literal.contains(&b'\n');
         if literals.len() > MAX_LITERALS || !literals.iter().all(is_good) {
@@ -119,7 +119,7 @@ mod tests {
             (r"\w(\d?needle)+", &["needle"]),
             (r"the \w+ zqxj", &[" zqxj"]),
             (r"\w+\bword\b", &["word"]),
-            // Not in each match, or too short.
+            // The literals are not in each match, or are too short.
             (r"\w+(needle)?", &[]),
             (r"\w+(needle)*", &[]),
             (r"\w+(?:needle|\d)", &[]),

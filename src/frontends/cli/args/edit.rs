@@ -52,7 +52,7 @@ pub(in super::super) struct EditArgs {
     pub(in super::super) client: ClientOptions,
 }
 
-/// As typed, in that order.
+/// The operations in the order of the command line.
 #[derive(Debug, Default)]
 pub(in super::super) struct EditOps(pub(in super::super) Vec<EditOp>);
 
@@ -78,7 +78,8 @@ const OPERATION_OPTIONS: [(&str, Option<char>, &[&str], &str); 7] = [
     ("prepend", Some('p'), &["TEXT"], "At the beginning"),
 ];
 const EXPECT: &str = "expect";
-/// What else may stand behind an operation whose text was forgotten. To take it for the text would write it into the file.
+/// Other options that may follow an operation whose text is missing. Taken as the text, their names would be written into the
+/// file.
 const OTHER_OPTIONS: [&str; 22] = [
     EXPECT,
     "ignore-whitespace",

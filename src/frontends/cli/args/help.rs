@@ -1,4 +1,4 @@
-//! What `stockade help` shows: the commands by what one wants, from the definitions themselves.
+//! The output of `stockade help`: the commands grouped by purpose, made from the definitions of the commands.
 
 use std::{ffi::OsString, fmt::Write as _};
 
@@ -59,7 +59,7 @@ pub(in super::super) fn parse(
     CliArgs::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
 }
 
-/// Whether a command has all the long options among these words.
+/// True if the command has all the long options among these words.
 pub(in super::super) fn command_accepts(name: &str, words: &[String]) -> bool {
     let command = CliArgs::command();
     let Some(command) = command.find_subcommand(name) else { return false };

@@ -67,7 +67,7 @@ pub(in super::super) struct McpServerArgs {
 }
 
 impl McpServerArgs {
-    /// As a supervisor takes it.
+    /// The option as an argument of a supervisor.
     pub(in super::super) fn trash_argument(&self) -> Option<String> {
         self.trash.then(|| "--trash".to_owned())
     }

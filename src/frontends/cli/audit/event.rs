@@ -18,7 +18,7 @@ pub(super) struct CliAuditEvent {
     pub(super) path: Vec<u8>,
     /// The other end of a move or copy.
     pub(super) to: Option<Vec<u8>>,
-    /// Of a refusal.
+    /// The code of a refusal.
     pub(super) code: Option<String>,
     pub(super) bytes: Option<u64>,
     pub(super) entries: Option<u64>,
@@ -75,7 +75,7 @@ impl CliAuditEvent {
         })
     }
 
-    /// The name, and where it went.
+    /// The name, and the destination of a move or copy.
     pub(super) fn display_names(&self) -> String {
         match &self.to {
             Some(to) => format!("{} -> {}", path_or_dash(&self.path), path_or_dash(to)),

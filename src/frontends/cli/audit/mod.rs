@@ -124,7 +124,7 @@ fn audit_files(file: &Path) -> Result<Vec<PathBuf>, CliFailure> {
     let old = AuditPath::names(file).skip(1);
     let mut files: Vec<PathBuf> = old.take_while(|path| path.is_file()).collect();
     files.reverse();
-    // Not `is_file`: a shell's process substitution is a pipe.
+    // Not `is_file`, because the process substitution of a shell is a pipe.
     if file.exists() {
         files.push(file.into());
     }

@@ -64,7 +64,7 @@ struct AuditOutput {
     err: String,
 }
 
-/// What a command shows of these records, half of them in a rotated file.
+/// Runs a command on these records, half of which are in a rotated file.
 fn show(command: &str) -> AuditOutput {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("audit.jsonl");

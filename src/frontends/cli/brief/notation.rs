@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-/// `request = {path?: string}`, then the types it names, unless they were told before.
+/// `request = {path?: string}`, then the types that it names, unless they were listed before.
 pub(super) fn render_types(title: &str, schema: &Value, told: &mut BTreeSet<String>) -> String {
     let mut text = format!("{title} = {}\n", render_type(schema));
     for (name, schema) in schema["definitions"].as_object().into_iter().flatten() {
@@ -16,7 +16,7 @@ pub(super) fn render_types(title: &str, schema: &Value, told: &mut BTreeSet<Stri
     text
 }
 
-/// Each word of a choice, and what it means.
+/// The values of a choice, and their descriptions.
 pub(super) fn enum_constants(schema: &Value) -> Vec<(&str, &str)> {
     schema["oneOf"]
         .as_array()
@@ -80,7 +80,7 @@ fn render_array(items: &Value) -> String {
 fn render_object(fields: Option<&Map<String, Value>>, required: &Value) -> String {
     let required: Vec<&str> = required.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     let fields = fields.into_iter().flatten();
-    // What tells the forms of an object apart comes first, then what must be there.
+    // Fields that distinguish the variants of an object come first, then required fields.
     let mut fields: Vec<(&String, &Value)> = fields.collect();
     fields.sort_by_key(|(name, field)| (field.get("const").is_none(), !required.contains(&name.as_str())));
     let field = |(name, field): (&String, &Value)| {

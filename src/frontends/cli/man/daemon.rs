@@ -21,7 +21,7 @@ const ENVIRONMENT: [(&str, &str); 4] = [
     ("NOTIFY_SOCKET, WATCHDOG_USEC", "Where systemd is told that the service is ready and alive."),
 ];
 
-/// The help does not explain these two.
+/// The help has no explanation of these two options.
 const VERSION_AND_HELP: &str = "Print the version and the build, or a summary of this page.";
 
 const FILES: [(&str, &str); 3] = [

@@ -13,7 +13,7 @@ be confined stops the start.
 `stockade policy default` prints the file of which this page is made. `stockade policy check FILE` reports every mistake in a \
 policy, and `stockade policy explain FILE PATH` says which rule decides about a path.";
 
-/// The default has no peer.
+/// The keys of `[[peer]]`, of which the default policy has none.
 const PEER: [(&str, &str); 6] = [
     ("uid = N", "The user with this number. A peer has exactly one of uid, user, gid and group."),
     ("user = \"NAME\"", "The user with this name in /etc/passwd."),
@@ -61,9 +61,9 @@ pub(super) fn page() -> ManPage {
     ManPage { name: format!("{NAME}.5"), text }
 }
 
-/// One line of the default policy: what stands there, and the comment behind it.
+/// One line of the default policy, split into the setting and the comment after it.
 fn parts(line: &str) -> (&str, &str) {
-    // No value holds this sequence; a test compares the page with the file.
+    // No value contains this sequence; a test compares the page with the file.
     let (value, comment) = line.split_once(" # ").unwrap_or((line, ""));
     (value.trim(), comment.trim())
 }

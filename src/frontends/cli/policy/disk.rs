@@ -1,6 +1,6 @@
-//! What lies on disk on the way to a name, and whether the mode bits let the service's identity get there. The resolver decides
-//! where a path leads; this names what it met, and adds what only the identity would meet. Names can change at any time, and
-//! access control lists are not seen.
+//! Finds what exists on disk on the way to a name, and whether the mode bits let the service's identity reach it. The
+//! resolver decides where a path leads; this module names what the resolver met, and adds what only the identity would meet.
+//! Names can change at any time, and access control lists are not read.
 
 use std::{
     ffi::OsStr,
@@ -17,10 +17,11 @@ pub(super) enum PathOnDisk {
         kind: DiskKind,
         readable: bool,
         has_several_names: bool,
-        /// Of a file: whether names beside it may be made and removed, which is how it is replaced. Of a folder: names in it.
+        /// For a file: whether names in its folder may be made and removed, which is how a file is replaced. For a folder:
+        /// the same for names in it.
         writable: bool,
     },
-    /// The first name that is not there, and whether it could be made.
+    /// The first name that does not exist, and whether it could be made.
     Missing {
         name: PathBuf,
         writable: bool,
@@ -33,7 +34,7 @@ pub(super) enum PathOnDisk {
     NotFolder(PathBuf),
     /// The service may not search this folder.
     Unsearchable(PathBuf),
-    /// We ourselves may not look.
+    /// This user may not read it.
     Unknown(PathBuf),
 }
 
@@ -61,7 +62,7 @@ impl DiskAccess {
         Self { uid: metadata.uid(), gid: metadata.gid(), mode: metadata.mode() }
     }
 
-    /// Uid 0 is nobody special: the service gives up every capability.
+    /// Uid 0 has no special rights here, because the service drops every capability.
     fn allows(&self, identity: &IdentityView, wanted: u32) -> bool {
         let bits = match () {
             () if self.uid == identity.uid => self.mode >> 6,
@@ -106,7 +107,7 @@ pub(super) fn examine(root: &Root, rel: &[u8], identity: &IdentityView) -> PathO
 }
 
 fn present(metadata: &impl MetadataExt, folder: &DiskAccess, identity: &IdentityView) -> PathOnDisk {
-    // Not through `FileType`: that is std::fs, whose name has no place in a client.
+    // Not with `FileType`, which is part of std::fs, and clients may not name that module.
     let kind = match metadata.mode() & 0o170_000 {
         0o100_000 => DiskKind::File,
         0o040_000 => DiskKind::Folder,

@@ -1,4 +1,4 @@
-//! `stockade policy check`: whether a policy is good, and what it means once every default is filled in.
+//! `stockade policy check`: whether a policy is valid, and its meaning with all defaults filled in.
 
 use std::{collections::BTreeMap, path::Path, time::Duration};
 
@@ -23,12 +23,12 @@ use crate::{
     wire::Limits,
 };
 
-/// A person waits for it.
+/// A small bound, because a user waits for the result.
 const GLOB_SCAN_BOUND: SearchBound = SearchBound { names: 1_000_000, time: Duration::from_secs(10) };
 
 pub(super) fn run(args: &PolicyCheckArgs, out: &mut Output<'_>) -> CommandResult {
     let mut starter = Starter::current();
-    // Who could have written the file does not matter for its text.
+    // Which users could have written the file does not matter if only its text is checked.
     starter.is_privileged &= !args.offline;
     let found = load_policy(&args.file, &starter).and_then(|policy| match args.offline {
         true => Ok(EffectivePolicy::from_text(&policy)),
@@ -49,7 +49,7 @@ pub(super) fn run(args: &PolicyCheckArgs, out: &mut Output<'_>) -> CommandResult
             );
             out.write_json_line(&wrong.to_string()).map(|()| EXIT_REFUSED)
         }
-        // Each on a line of its own, then the advice.
+        // Prints each mistake on its own line, then the hints.
         Err(CliFailure::Policy(mut error, hint)) => {
             let further = std::mem::take(&mut error.further);
             let mistakes = std::iter::once(error).chain(further);
@@ -61,12 +61,12 @@ pub(super) fn run(args: &PolicyCheckArgs, out: &mut Output<'_>) -> CommandResult
     }
 }
 
-/// Everything a service would run under.
+/// All settings that a service would run with.
 #[derive(Debug, Serialize)]
 pub(super) struct EffectivePolicy {
     pub(super) valid: bool,
     pub(super) policy: String,
-    /// False: only the text was looked at, not this machine.
+    /// False if only the text was checked, and not this machine.
     pub(super) looked_here: bool,
     pub(super) confinement: &'static str,
     pub(super) min_landlock_abi: u32,
@@ -93,7 +93,7 @@ pub(super) struct EffectivePolicy {
 #[derive(Debug, Serialize)]
 pub(super) struct RootView {
     pub(super) path: String,
-    /// As the policy spells it, where that is another name.
+    /// The path as the policy spells it, if that differs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) given: Option<String>,
     pub(super) mode: Mode,
@@ -253,7 +253,7 @@ fn unused_globs(here: &MachinePolicy) -> Vec<String> {
     }
 }
 
-/// What is allowed and should still be noticed.
+/// Warnings about settings that are allowed but weaken the policy.
 fn text_warnings(policy: &Policy) -> Vec<String> {
     let mut warnings = Vec::new();
     if policy.confinement == Level::Userspace {

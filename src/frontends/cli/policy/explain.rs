@@ -1,6 +1,6 @@
-//! `stockade policy explain`: which root, glob, rule or identity decides about a path. The supervisor's own functions decide:
-//! which peer fits, the rules of names and modes (`resolve::check`), where links lead (`resolve::follow`) and whether the folder can
-//! be opened beneath its root. What lies under the last name is the worker's to judge, and the mode bits the kernel's: both are
+//! `stockade policy explain`: which root, glob, rule or identity decides about a path. Uses the functions of the supervisor:
+//! for the peer, for the rules of names and modes (`resolve::check`), for links (`resolve::follow`), and to open the folder
+//! beneath its root. The worker checks what has the last name, and the kernel checks the mode bits: both results are
 //! predicted here.
 
 use std::{
@@ -48,19 +48,19 @@ pub(super) fn run(args: &PolicyExplainArgs, out: &mut Output<'_>) -> CommandResu
 
 #[derive(Debug, Serialize)]
 pub(super) struct Explanation {
-    /// As given.
+    /// The path as given.
     pub(super) path: String,
-    /// The root it lies in, whoever may see it.
+    /// The root that contains it, whichever peers may use that root.
     pub(super) root: Option<RootView>,
     #[serde(skip)]
     pub(super) is_primary: bool,
-    /// What is on disk, in words.
+    /// Describes what exists on disk.
     pub(super) there: String,
     pub(super) identity: IdentityView,
     pub(super) access: Vec<PeerAccessView>,
 }
 
-/// What one kind of peer may do.
+/// The access of one kind of peer.
 #[derive(Debug, Serialize)]
 pub(super) struct PeerAccessView {
     pub(super) who: String,
@@ -71,10 +71,10 @@ pub(super) struct PeerAccessView {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(super) struct AccessVerdict {
     pub(super) allowed: bool,
-    /// What a client hears.
+    /// The code that a client gets.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) code: Option<Code>,
-    /// What decides, in a word or two.
+    /// A short name of what decides.
     pub(super) rule: &'static str,
     pub(super) why: String,
 }
@@ -94,7 +94,7 @@ enum DesiredAccess {
 }
 
 impl MachinePolicy {
-    /// `--as NAME`, or a number. Its groups are those of the account files.
+    /// The profile for `--as NAME`, or for a number. Its groups are those in the account files.
     fn profile_of(&self, who: &str) -> Result<(String, Option<&PolicyProfile>), CliFailure> {
         let account = match who.parse::<u32>() {
             Ok(uid) => self.accounts.account_with(uid).ok_or(uid),
@@ -167,7 +167,7 @@ impl MachinePolicy {
         Ok(PeerAccessView { who, read: verdict(DesiredAccess::Read), write: verdict(DesiredAccess::Write) })
     }
 
-    /// With the names of our own that can be known without a running service: all but the socket.
+    /// The denied names, including the paths of the service that are known without a running service: all but its socket.
     fn denied_names(&self, roots: &[Root]) -> Result<Denied, CliFailure> {
         let mut own = vec![self.file.clone()];
         if let AuditPath::File(path) = &self.policy.audit.path {
@@ -177,7 +177,7 @@ impl MachinePolicy {
             own.push(program.with_file_name("stockade-worker"));
             own.push(program);
         }
-        // A name that does not exist yet lies in a folder that does.
+        // A name that does not exist yet is in a folder that exists.
         let real = |path: &PathBuf| Some(path.parent()?.canonicalize().ok()?.join(path.file_name()?));
         let own: Vec<_> = own.iter().filter_map(|path| path.canonicalize().ok().or_else(|| real(path))).collect();
         let present: Vec<_> = self.roots.iter().map(|prepared| prepared.root.path.clone()).collect();
@@ -189,11 +189,11 @@ impl MachinePolicy {
     }
 }
 
-/// The policy as one kind of peer meets it.
+/// The policy for one kind of peer.
 struct CliPeerPolicy<'h> {
     policy: &'h MachinePolicy,
     table: RootTable,
-    /// One for each root of the table.
+    /// One folder for each root of the table.
     root_folders: Vec<BorrowedFd<'h>>,
     denied: Denied,
 }
@@ -229,7 +229,7 @@ impl CliPeerPolicy<'_> {
         verdict
     }
 
-    /// What the supervisor would answer, and where the path leads as far as links can be followed.
+    /// The predicted answer of the supervisor, and the path after links were followed as far as possible.
     fn predict_answer(&self, root: &Root, path: &JailPath, want: DesiredAccess) -> (JailPath, Result<(), Refusal>) {
         let intent = if want == DesiredAccess::Read { Intent::Read } else { Intent::Edit };
         let question = Question { root: path.root(), path: path.rel().to_vec(), intent };
@@ -258,7 +258,7 @@ impl CliPeerPolicy<'_> {
         }
     }
 
-    /// Both resolvers answer alike, so the one that every system has will do. Missing folders are made by a write.
+    /// Both resolvers give the same answer, so this uses the one that works on every system. A write makes missing folders.
     fn open_parent(&self, root: &Root, path: &JailPath, want: DesiredAccess) -> Result<(), Refusal> {
         let parent = path.parent_and_leaf().map(|(parent, _)| parent).filter(|parent| !parent.is_empty());
         let Some(parent) = parent else { return Ok(()) };
@@ -272,7 +272,7 @@ impl CliPeerPolicy<'_> {
         disk::examine(root, path.rel(), &self.policy.identity)
     }
 
-    /// Words for a refusal of the supervisor. `found` tells what a refusal of the disk is about.
+    /// Explains a refusal of the supervisor. `found` is what a refusal of the disk is about.
     fn explain_refusal(
         &self,
         refusal: Refusal,
@@ -291,7 +291,7 @@ impl CliPeerPolicy<'_> {
                 refused("protected", &format!("by {glob} (readable, not writable)"))
             }
             (Refusal::Busy | Refusal::Unsettled, _) => refused("disk", "it is being changed; ask again"),
-            // The service does not get there, or nobody can say.
+            // The service cannot reach it, or this user cannot find out.
             (_, found @ (PathOnDisk::Unsearchable(_) | PathOnDisk::Unknown(_))) => judge_disk(root, found, want),
             (Refusal::Escape, _) if root.symlinks == Symlinks::Beneath => {
                 refused("symlinks", "leads out of the root, or in circles")
@@ -334,7 +334,7 @@ impl CliPeerPolicy<'_> {
     }
 }
 
-/// What the disk decides.
+/// The verdict of the disk.
 fn judge_disk(root: &Root, found: PathOnDisk, want: DesiredAccess) -> AccessVerdict {
     match (found, want) {
         (PathOnDisk::Link { name, is_last: true }, _) => refuse(

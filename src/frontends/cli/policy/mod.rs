@@ -1,5 +1,5 @@
-//! `stockade policy`: what a policy says, before a service runs under it. Reads the policy and looks at this machine;
-//! changes nothing and asks no service.
+//! `stockade policy`: shows what a policy means before a service uses it. Reads the policy and checks this machine; changes
+//! nothing and calls no service.
 //!
 //! Exit codes: 0 good, 1 the policy is wrong or this machine lacks what it names, 2 usage.
 
@@ -42,7 +42,7 @@ fn print_default(out: &mut Output<'_>) -> CommandResult {
     Ok(0)
 }
 
-/// A policy that was understood, and that a service which this user starts would obey.
+/// Loads a policy that a service started by this user would accept.
 fn load_policy(file: &Path, starter: &Starter) -> Result<Policy, CliFailure> {
     if let Err(error) = file.metadata() {
         return Err(CliFailure::Usage(format!("{}: {error}", file.display())));
@@ -51,28 +51,28 @@ fn load_policy(file: &Path, starter: &Starter) -> Result<Policy, CliFailure> {
     Policy::load(file, starter).map_err(|error| CliFailure::Policy(error, hint))
 }
 
-/// The text is good, but no service would start with it here.
+/// The text is valid, but no service would start with it on this machine.
 fn start_refused(error: PolicyError) -> CliFailure {
     CliFailure::Policy(error, "`stockade policy check --offline` looks at the text alone")
 }
 
-/// The same with everything it names on this machine: what a service would start with.
+/// A policy with everything that it names on this machine, as a service would start with it.
 struct MachinePolicy {
     policy: Policy,
     file: PathBuf,
     roots: Vec<PreparedRoot>,
     /// One for each root: the folder itself, opened.
     root_folders: Vec<OwnedFd>,
-    /// Optional roots that are not there.
+    /// Warnings about optional roots that do not exist.
     warnings: Vec<String>,
-    /// Their names, where those lie inside other roots.
+    /// Names of missing optional roots that are inside other roots.
     absent_roots: Vec<PathBuf>,
     accounts: Accounts,
     identity: IdentityView,
     profiles: Vec<PolicyProfile>,
 }
 
-/// Whose rights the service has, if root starts it.
+/// The identity of the service if root starts it.
 #[derive(Debug, Clone, Serialize)]
 struct IdentityView {
     uid: u32,
@@ -125,7 +125,7 @@ impl MachinePolicy {
     }
 }
 
-/// Text for people, one line of JSON for programs.
+/// Prints text for users, or one line of JSON for programs.
 fn print_result<T: Serialize>(
     result: &T,
     out: &mut Output<'_>,

@@ -1,4 +1,4 @@
-//! Both results of `stockade policy` as a person reads them. Pure.
+//! Renders the results of `stockade policy` for users. Pure.
 
 use super::{
     super::{

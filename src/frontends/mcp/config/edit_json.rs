@@ -7,10 +7,10 @@ use serde_json::{Value, ser::PrettyFormatter};
 
 use super::NotEdited;
 
-/// Deeper files are refused; serde_json has a limit of its own, which is the same.
+/// Deeper files are refused. The limit is the same as that of serde_json.
 const MAX_DEPTH: usize = 128;
 
-/// The members of `value` at `path`; other members of an object that is already there stay.
+/// Sets the members of `value` in the object at `path`; other members of an existing object stay.
 pub(super) fn set(text: &str, path: &[&str], value: &Value) -> Result<String, NotEdited> {
     let before = parse(text)?;
     let mut expected = before.clone();
@@ -35,7 +35,7 @@ pub(super) fn set(text: &str, path: &[&str], value: &Value) -> Result<String, No
     }
 }
 
-/// The same in the value that the text stands for.
+/// Like `set`, but in the parsed value.
 fn put(value: &mut Value, path: &[&str], member: &Value) -> Result<(), NotEdited> {
     let (last, folders) = path.split_last().ok_or_else(|| NotEdited("no member is named".into()))?;
     let mut inner = value;
@@ -57,7 +57,7 @@ fn parse(text: &str) -> Result<Value, NotEdited> {
     serde_json::from_str(&plain(text)).map_err(|error| NotEdited(format!("it is not JSON: {error}")))
 }
 
-/// Without comments and trailing commas, which become spaces, so that lines and columns of errors stay.
+/// Replaces comments and trailing commas with spaces, so that lines and columns of errors stay the same.
 fn plain(text: &str) -> String {
     let mut plain: Vec<u8> = text.as_bytes().to_vec();
     let mut comma = None;
@@ -107,7 +107,7 @@ fn blank(bytes: &mut [u8]) {
     bytes.iter_mut().filter(|byte| **byte != b'\n').for_each(|byte| *byte = b' ');
 }
 
-/// Behind the closing quote of the string that begins at `from`.
+/// The position after the closing quote of the string that begins at `from`.
 fn string_end(text: &str, from: usize) -> Option<usize> {
     let mut at = from + 1;
     loop {
@@ -256,7 +256,7 @@ impl Layout {
         }
     }
 
-    /// As the value of a member that is `depth` objects deep.
+    /// Renders a value for a member that is `depth` objects deep.
     fn render(&self, value: &Value, depth: usize) -> Result<String, NotEdited> {
         use serde::Serialize;
         let mut bytes = Vec::new();
@@ -267,12 +267,12 @@ impl Layout {
         Ok(text.replace('\n', &format!("{}{}", self.newline, self.indent.repeat(depth))))
     }
 
-    /// As the first member, so that neither the last comma nor a comment behind it matters.
+    /// Inserts the member as the first one, so that neither the last comma nor a comment after it matters.
     fn insert(&self, text: &str, object: &Object, member: &str, depth: usize) -> String {
         let (before, rest) = text.split_at(object.open + 1);
         let line = |depth| format!("{}{}", self.newline, self.indent.repeat(depth));
         let comma = if object.members.is_empty() { "" } else { "," };
-        // A member that follows on the same line moves to a line of its own.
+        // A following member on the same line moves to the next line.
         let goes_on = !rest.trim_start_matches([' ', '\t', '\r']).starts_with('\n');
         let then = match (goes_on, object.members.is_empty()) {
             (false, _) => String::new(),

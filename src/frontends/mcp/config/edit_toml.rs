@@ -13,7 +13,7 @@ pub(super) fn block(start: &StartCommand) -> String {
     format!("[{SERVERS}.{NAME}]\ncommand = {}\nargs = [{}]\n", string(&start.command), arguments.join(", "))
 }
 
-/// A JSON string is a TOML basic string, but for one character.
+/// A JSON string is a TOML basic string, except for one character.
 fn string(text: &str) -> String {
     Value::from(text).to_string().replace('\u{7f}', "\\u007f")
 }
@@ -39,7 +39,7 @@ fn parse(text: &str) -> Result<Table, NotEdited> {
     toml::from_str(text).map_err(|error| NotEdited(format!("it is not TOML: {}", error.message())))
 }
 
-/// Keys of the table that are not ours stay.
+/// Keys of the table that this program does not write stay.
 fn merged(before: &Table, ours: &Table) -> Result<Table, NotEdited> {
     let mut merged = before.clone();
     let wrong = || NotEdited(format!("{SERVERS} is not a table of tables in it"));
@@ -56,11 +56,11 @@ fn appended(text: &str, block: &str) -> String {
     format!("{text}{end}{block}")
 }
 
-/// The lines of the table itself give way to the block; tables below it and its other keys stay.
+/// Replaces the lines of the table itself with the block. Tables below it and its other keys stay.
 fn replaced(text: &str, block: &str, found: &toml::Value) -> Result<String, NotEdited> {
     let lines: Vec<&str> = text.split_inclusive('\n').collect();
     let Some(first) = lines.iter().position(|line| header(line).is_some_and(|header| is_ours(&header))) else {
-        // Only tables below it are there, or it is an inline table, which the comparison finds.
+        // There are only tables below it, or it is an inline table, which the comparison finds.
         return Ok(appended(text, block));
     };
     let rest = &lines[first + 1..];
@@ -79,7 +79,7 @@ fn replaced(text: &str, block: &str, found: &toml::Value) -> Result<String, NotE
     Ok([lines[..first].concat(), block.to_owned(), others, rest[length..].concat()].concat())
 }
 
-/// The table that a line opens, as TOML understands the line alone.
+/// The table that a line begins, if TOML reads the line alone.
 fn header(line: &str) -> Option<Table> {
     line.trim_start().starts_with('[').then(|| toml::from_str(line).ok()).flatten()
 }

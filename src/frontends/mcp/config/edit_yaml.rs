@@ -7,7 +7,7 @@ use super::{NAME, NotEdited, StartCommand};
 
 const EXTENSIONS: &str = "extensions:";
 const DESCRIPTION: &str = "Files of the allowed folders, through a jail that the kernel enforces";
-/// What Goose itself writes for an extension.
+/// The timeout that Goose itself writes for an extension.
 const TIMEOUT_SECONDS: u32 = 300;
 
 /// A JSON string is a YAML string in double quotes.

@@ -83,7 +83,7 @@ pub(super) enum Format {
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Facts {
-    /// As its makers call it.
+    /// The name that its makers use.
     pub(super) title: &'static str,
     pub(super) user_file: Option<Location>,
     /// Below the folder of a project.
@@ -184,7 +184,7 @@ impl ConfigHost {
         self.facts().project_file
     }
 
-    /// Where the block belongs, in words.
+    /// Describes the files that the block belongs in.
     pub fn destination(self) -> String {
         let files = match (self.project_file(), self.user_file()) {
             (Some(project), Some(user)) => format!("{project} of a project, or {user}"),

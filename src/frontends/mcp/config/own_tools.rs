@@ -1,6 +1,6 @@
-//! Runs in `stockade mcp --print-config` and `stockade mcp install`: how a host's own file and shell tools are switched off, and how
-//! the host allows the tools of stockade without a question. Pure text; each fact is from the documentation of the host, and where a host documents no
-//! such switch, the text says so.
+//! How to switch off a host's own file and shell tools, and how to let the host use the tools of stockade without a question.
+//! Runs in `stockade mcp --print-config` and `stockade mcp install`. Pure text. Each fact comes from the documentation of the
+//! host. If a host documents no such switch, the text states that.
 
 use std::fmt::Write;
 

@@ -16,7 +16,7 @@ use crate::frontends::{
 pub(super) struct McpChangeResult {
     #[serde(default)]
     results: Vec<McpChangedEntry>,
-    /// Of the trash.
+    /// The entries of the trash.
     entries: Option<Vec<McpTrashEntry>>,
 }
 
@@ -76,7 +76,7 @@ struct McpTrashEntry {
 /// Bytes that the call beside an entry's left out lines may take.
 const READ_CALL_BYTES: usize = 160;
 
-/// Whether nothing at all was done.
+/// True if every entry failed.
 fn is_failure(reply: &McpChangeResult) -> bool {
     !reply.results.is_empty() && reply.results.iter().all(|change| change.error.is_some())
 }
@@ -146,7 +146,7 @@ fn push_entry(context: &RenderContext<'_>, change: &McpChangedEntry, detail: usi
     }
 }
 
-/// What became of an entry, as one line.
+/// The result of an entry, as one line.
 fn status(context: &RenderContext<'_>, change: &McpChangedEntry) -> String {
     if let Some(error) = &change.error {
         return format!("{}\n", error.render(context));
@@ -224,7 +224,7 @@ fn push_diff(context: &RenderContext<'_>, change: &McpChangedEntry, diff: &str, 
     }
 }
 
-/// How much a folder holds that a dry run would delete.
+/// The number of entries in a folder that a dry run would delete.
 fn deleted_contents(change: &McpChangedEntry) -> String {
     let Some(entries) = change.entries else { return String::new() };
     let more = if change.entries_more { "more than " } else { "" };
@@ -241,7 +241,7 @@ fn push_echoes(context: &RenderContext<'_>, change: &McpChangedEntry, detail: us
         if last > 0 && echo.from_line > last + 1 {
             pager.push("⋮\n");
         }
-        // What was left out lies in the middle: half of the lines stand before it.
+        // The left-out lines are in the middle: half of the shown lines come before them.
         let head = if echo.elided.is_some() { echo.lines.len().div_ceil(2) } else { echo.lines.len() };
         let mut number = echo.from_line;
         for (at, line) in echo.lines.iter().enumerate() {

@@ -1,5 +1,5 @@
-//! Collects lines with invisible or control characters and words the warning about them. Contents themselves are not changed,
-//! because a model quotes them in edits.
+//! Collects lines with invisible or control characters, and writes the warning about them. The contents themselves are not
+//! changed, because a model quotes them in edits.
 
 use super::{EncodedText, counted};
 use crate::frontends::escape::is_hidden;
@@ -91,7 +91,7 @@ fn needs_warning(c: char, last: Option<char>, next: Option<char>) -> bool {
     is_hidden(c) && !is_usual
 }
 
-/// Bytes that are looked at together: enough for vector instructions, few enough to stop early.
+/// Bytes that are checked together: enough for vector instructions, few enough to stop early.
 const BLOCK_BYTES: usize = 256;
 
 /// False if the JSON text surely holds nothing hidden: no escape but those of quote, backslash, tab and line end, and no byte
@@ -108,7 +108,7 @@ fn may_contain_hidden(json: &str) -> bool {
     is_suspect(*last, 0) || std::iter::from_fn(&mut is_block_suspect).any(|is_suspect| is_suspect)
 }
 
-/// Whether a hidden character may begin with these two bytes. Without branches, so that the compiler uses vectors.
+/// True if a hidden character may begin with these two bytes. Without branches, so that the compiler uses vectors.
 fn is_suspect(first: u8, second: u8) -> bool {
     let is_escape = (first == b'\\') & ((second == b'u') | (second == b'r') | (second == b'b') | (second == b'f'));
     // U+2192, which stands behind every line number, begins with this byte, too.
@@ -162,7 +162,7 @@ mod tests {
     }
 
     proptest! {
-        /// The quick look at the JSON text never overlooks what the slow one finds.
+        /// The quick check of the JSON text finds everything that the slow check finds.
         #[test]
         fn written_text_is_looked_at_like_read_text(
             text in prop_oneof![any::<String>(), "[a\n\r\t\\\\\"→é\u{ad}\u{34f}\u{61c}\u{115f}\u{3164}\u{fe0f}\u{13430}\u{1d173}]{0,9}"],

@@ -44,7 +44,7 @@ impl JsonText {
         self.0.push(b'"');
     }
 
-    /// Bytes of the text that it stands for.
+    /// Length of the decoded text in bytes.
     pub(in crate::frontends::mcp) fn decoded_length(&self) -> usize {
         let json = self.inside();
         let mut length = json.len();
@@ -71,7 +71,7 @@ impl JsonText {
     }
 }
 
-/// Bytes of the escape that JSON begins with, and of the character that it stands for.
+/// Lengths in bytes of the escape at the beginning of `json`, and of the character that it encodes.
 fn escape_lengths(json: &[u8]) -> (usize, usize) {
     if json.get(1) != Some(&b'u') {
         return (2, 1);
@@ -109,7 +109,7 @@ impl<'a> EncodedText<'a> {
         self.0
     }
 
-    /// The text that it stands for.
+    /// The decoded text.
     pub(super) fn decode(&self) -> String {
         serde_json::from_str(&format!("\"{}\"", self.0)).unwrap_or_else(|_| self.0.to_string())
     }

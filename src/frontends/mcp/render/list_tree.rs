@@ -31,7 +31,7 @@ struct McpListEntry<'a> {
     mount_point: bool,
 }
 
-/// What stands behind a name.
+/// The mark after a name.
 fn kind_mark(kind: &str) -> &'static str {
     match kind {
         "dir" => "/",
@@ -112,7 +112,7 @@ pub(super) fn render_tree(context: &RenderContext<'_>, reply: &McpTreeResult<'_>
     pager.finish(context)
 }
 
-/// As deep as the reply, which the JSON parser bounds. `above`: the names of the folder and of those that it lies in.
+/// Recurses as deep as the reply, which the JSON parser bounds. `above`: the names of the folder and of all folders above it.
 fn push_children(context: &RenderContext<'_>, folder: &McpTreeNode<'_>, above: &mut Vec<String>, pager: &mut Pager) {
     let indent = "  ".repeat(above.len());
     for node in &folder.children {
@@ -133,7 +133,7 @@ fn push_children(context: &RenderContext<'_>, folder: &McpTreeNode<'_>, above: &
     }
 }
 
-/// A reply that begins in the middle of a tree names the folders that its first line lies in.
+/// Adds a line. A reply that begins in the middle of a tree first names the folders above its first line.
 fn push_below(above: &[String], line: &str, pager: &mut Pager) {
     let is_at_middle = pager.is_at_middle();
     if pager.push(line) && is_at_middle {
@@ -141,8 +141,8 @@ fn push_below(above: &[String], line: &str, pager: &mut Pager) {
     }
 }
 
-/// Why a folder has no children here. The call that shows them is the same for all of a kind, so it is spelled out only where
-/// it says something new.
+/// Adds the reason why a folder has no children here. The call that shows them is the same for all folders with that reason,
+/// so it is only written out where it adds information.
 fn end_entry(context: &RenderContext<'_>, node: &McpTreeNode<'_>, depth: usize, with_hint: bool, line: &mut String) {
     line.push_str(access_note(node.non_accessible, node.mount_point));
     if let Some(cut) = node.truncated.as_ref().filter(|cut| cut.shown == 0) {

@@ -1,6 +1,6 @@
-//! Runs in `stockade mcp`: replies as text that a model reads. Numbered lines, `path:line`, the next call spelled out.
-//! Pure. Trusts the service's shape no further than its parser; nothing that it said is left out silently. No text is longer than
-//! `max_reply`: what does not fit is named by the call that shows it.
+//! Renders replies as text for a model: numbered lines, `path:line`, and the complete next call. Runs in `stockade mcp`.
+//! Pure. Trusts the form of the service's replies only as far as its parser checks it, and leaves nothing of them out
+//! silently. No text is longer than `max_reply`: the text names the call that shows what does not fit.
 
 mod change;
 mod find;
@@ -55,7 +55,7 @@ impl RenderedReply {
     }
 }
 
-/// What a text needs to know beside the reply: what was asked, where paths begin, and how long the text may be.
+/// What rendering needs beside the reply: the call, the folder of relative paths, and the longest text.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RenderContext<'a> {
     pub(super) tool: &'a str,
@@ -63,21 +63,21 @@ pub(super) struct RenderContext<'a> {
     pub(super) arguments: &'a JsonObject,
     /// Paths of the caller in the list `files`, which `arguments` leaves out.
     pub(super) listed_paths: &'a [String],
-    /// What is written to files was left out of `arguments`.
+    /// Content to be written to files was removed from `arguments`.
     pub(super) is_abridged: bool,
     /// The call can be made again for another part of its reply.
     pub(super) is_repeatable: bool,
     /// The arguments were those of the only entry of a list.
     pub(super) is_flat: bool,
     pub(super) scope: &'a HostScope,
-    /// Where this reply begins.
+    /// The place where this reply begins.
     pub(super) cursor: &'a TextCursor,
     /// Bytes of text.
     pub(super) max_reply: usize,
 }
 
 impl RenderContext<'_> {
-    /// As a call may name it again. A name is data: it must not look like another part of the reply.
+    /// The path in a form that a call may use. Quoted if needed, because a name must not look like another part of the reply.
     fn show_path<'p>(&self, path: &'p str) -> Cow<'p, str> {
         escape::quote_name(self.scope.shorten(path))
     }
@@ -92,8 +92,8 @@ impl RenderContext<'_> {
         translate_to_tools(Some(self.scope), text, &sent, self.is_flat)
     }
 
-    /// The same call with another value of an argument, as the next step of a reply. In words where its arguments are not at hand, or
-    /// would take too much of the reply.
+    /// The same call with another value of one argument, as the next step of a reply. Described instead if the arguments are
+    /// not complete or the call would take too much of the reply.
     fn next_call<T: Serialize>(&self, name: &str, value: &T) -> String {
         let mut changed = JsonObject::default();
         changed.set(name, value);
@@ -207,8 +207,8 @@ fn end_line(text: &mut String) {
     }
 }
 
-/// What the service says about functions and their lists, in the terms of tools and their flat arguments. `sent`: paths of the
-/// caller, which stay as they are.
+/// Translates texts of the service about functions and their lists into the terms of tools and their flat arguments. `sent`:
+/// paths of the caller, which stay unchanged.
 pub(super) fn translate_to_tools(scope: Option<&HostScope>, text: &str, sent: &[String], is_flat: bool) -> String {
     let mut text = scope.map_or_else(|| text.to_owned(), |scope| scope.translate_base_dir(text));
     for list in ["files[0].", "paths[0]."] {

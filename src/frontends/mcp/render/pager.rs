@@ -6,7 +6,7 @@ use super::{RenderContext, end_line, hidden::HiddenCharacters};
 /// Between the cursor of the service and the offset in the text of its page.
 const OFFSET_MARK: char = '@';
 
-/// Bytes kept free for the warning about hidden characters and for the words around the next call.
+/// Bytes kept free for the warning about hidden characters and for the text around the next call.
 const RESERVED_BYTES: usize = 1024 + 64;
 
 /// Bytes of a cursor that replies name. Those of the service are shorter: base64 of a path and a few numbers. The smallest reply
@@ -49,11 +49,11 @@ pub(super) struct Pager {
     max_bytes: usize,
     /// Bytes of the whole text up to here.
     position: u64,
-    /// What a reply that begins in the middle shows first. Counts for nobody's offset.
+    /// Lines that a reply shows first if it begins in the middle. They do not count in offsets.
     preface: String,
     shown: String,
     hidden: HiddenCharacters,
-    /// Where the next reply begins, as soon as something did not fit.
+    /// The offset of the next reply, once something did not fit.
     next: Option<u64>,
     is_inside_line: bool,
 }
@@ -118,17 +118,17 @@ impl Pager {
         self.max_bytes
     }
 
-    /// Whether nothing was pushed.
+    /// True if nothing was pushed.
     pub(super) fn is_empty(&self) -> bool {
         self.position == 0
     }
 
-    /// Whether a part of the text is left for another reply.
+    /// True if a part of the text is left for another reply.
     pub(super) fn is_cut(&self) -> bool {
         self.next.is_some()
     }
 
-    /// Whether the next line is the first that this reply shows, in the middle of the text.
+    /// True if the next line is the first that this reply shows, and the reply begins in the middle of the text.
     pub(super) fn is_at_middle(&self) -> bool {
         self.shown.is_empty() && self.cursor.offset > 0
     }

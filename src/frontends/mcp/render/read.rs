@@ -55,7 +55,7 @@ impl<'a> McpReadResult<'a> {
         self.results.as_deref().unwrap_or(std::slice::from_ref(self))
     }
 
-    /// Whether the content holds bytes that no text has.
+    /// True if the content has a NUL or bytes that are not UTF-8.
     pub(in crate::frontends::mcp) fn may_be_binary(&self) -> bool {
         let has_nul =
             |content: EncodedText<'_>| memchr::memmem::find(content.as_str().as_bytes(), b"\\u0000").is_some();
@@ -63,7 +63,7 @@ impl<'a> McpReadResult<'a> {
     }
 }
 
-/// What a read asked for, file by file, and what was found out about binary files.
+/// The windows that a read asked for, file by file, and the media found in binary files.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::frontends::mcp) struct ReadParts<'p> {
     pub(in crate::frontends::mcp) windows: &'p [AskedWindow],
@@ -270,7 +270,7 @@ fn describe_extent(file: &McpReadResult<'_>, window: &AskedWindow) -> String {
     }
 }
 
-/// Of the line that numbered content begins with.
+/// The number of the first line of numbered content.
 fn first_line_number(content: &str) -> Option<u64> {
     let digits = content.bytes().take_while(u8::is_ascii_digit).count();
     content[digits..].starts_with('→').then(|| content[..digits].parse().ok())?

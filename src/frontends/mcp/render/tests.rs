@@ -95,7 +95,7 @@ fn a_whole_read_has_the_version_and_no_next() {
     assert!(text.ends_with("1→x\nwarning: lineFrom: unknown field, ignored\n"), "{text}");
 }
 
-/// The content of a file is never decoded here; the reply has to say what it would have said.
+/// The content of a file is not decoded on its way. The reply must be the same as if it were.
 #[test]
 fn a_file_is_passed_on_as_it_was_written() {
     for (content, ends_line) in [

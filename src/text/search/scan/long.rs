@@ -22,8 +22,8 @@ impl Scanner<'_> {
         self.long = Some(LongLine { start: self.base, head, is_found: false });
     }
 
-    /// A piece of it, the last one with `is_end`. Pieces overlap by as much as `overlap_bytes` says: what is cut by the end of one is
-    /// whole in the next.
+    /// Scans a piece of the line; the last piece has `is_end`. Pieces overlap by `overlap_bytes`, so that a match that the
+    /// end of one piece cuts is complete in the next.
     pub fn scan_long(&mut self, piece: &[u8], is_end: bool) -> ScanControl {
         let nul = memchr::memchr(0, piece);
         let piece = &piece[..nul.unwrap_or(piece.len())];
@@ -66,7 +66,7 @@ impl Scanner<'_> {
         self.pattern.literal_len().unwrap_or(0) + self.options.max_line_bytes + 4 * MAX_CHAR_BYTES
     }
 
-    /// So many bytes of the piece lie behind us.
+    /// Advances over this many bytes of the piece, which the caller drops.
     pub fn pass_long(&mut self, bytes: usize) {
         self.base += bytes as u64;
     }

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::text::lines::newlines_of_text;
 
-/// What is wanted of a file.
+/// Which matches of a file to collect, and how much of them.
 #[derive(Debug, Clone, Default)]
 pub struct ScanOptions {
     /// Neighbour lines.
@@ -28,9 +28,9 @@ pub struct ScanOptions {
     pub counts_only: bool,
     /// Bytes of text that are kept, neighbours included; the match that exceeds them is the last.
     pub max_bytes: u64,
-    /// What each match takes of those besides.
+    /// Bytes that each match needs in addition.
     pub match_overhead_bytes: u64,
-    /// Only what begins behind this byte: where the reply before ended.
+    /// Only matches that begin after this byte, where the reply before ended.
     pub after_offset: Option<u64>,
     /// Only in these lines, ascending and not overlapping; none = all.
     pub lines: Vec<(u64, u64)>,
@@ -44,14 +44,14 @@ pub struct MatchedLines {
     pub last_line: u64,
     /// Byte of the line where the first match begins, from 1.
     pub column: u64,
-    /// Where the line begins in the file's text.
+    /// Offset of the line in the text of the file.
     pub offset: u64,
     pub shown: ClippedLine,
     pub before: Vec<String>,
     pub after: Vec<String>,
 }
 
-/// What one file gave.
+/// The result for one file.
 #[derive(Debug, Default)]
 pub struct ScanOutcome {
     pub found: Vec<MatchedLines>,
@@ -68,7 +68,7 @@ pub enum ScanCut {
     Page,
 }
 
-/// Whether the file is worth reading on.
+/// Whether to continue reading the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ScanControl {
     Continue,
@@ -86,14 +86,14 @@ pub struct Scanner<'a> {
     /// Nothing more is wanted but lines after the last match.
     is_ending: bool,
     bytes: u64,
-    /// Where this region begins in the text.
+    /// Offset of this region in the text.
     base: u64,
-    /// Number of the line at `counted`, which is a place in this region.
+    /// Number of the line at `counted`, which is an offset in this region.
     line: u64,
     counted: usize,
-    /// No NUL up to here in this region.
+    /// There is no NUL before this offset in this region.
     clean: usize,
-    /// The last lines of the regions before, for those that ask for lines before.
+    /// The last lines of earlier regions, for matches that need lines before them.
     last_lines: VecDeque<String>,
     /// A line that is longer than a region, and what its neighbours see of it.
     long: Option<LongLine>,
@@ -171,7 +171,7 @@ impl<'a> Scanner<'a> {
         if is_complete { ScanControl::Stop } else { ScanControl::Continue }
     }
 
-    /// The region lies behind us, and another follows. Done: there was a NUL in it.
+    /// Call this at the end of a region before the next one. `Stop` if there was a NUL in it.
     pub fn leave_region(&mut self, text: &[u8]) -> ScanControl {
         // There is none up to `clean`, which is not before `counted`.
         let Some(newlines) = newlines_of_text(&text[self.counted..]) else { return ScanControl::Stop };
@@ -263,7 +263,7 @@ impl<'a> Scanner<'a> {
         matches
     }
 
-    /// Up to `end`. Empty ones say nothing beside others, except when there is nothing else.
+    /// Collects matches up to `end`. Empty matches are left out, unless there are no others.
     fn more_matches(&mut self, text: &[u8], end: usize, matches: &mut Vec<Range<usize>>) {
         let mut from = matches.last().map_or(0, |last| after_match(text, last));
         while from <= end
@@ -318,7 +318,7 @@ enum Admission {
     End,
 }
 
-/// Where the next match may begin: behind this one, and behind an empty one by a character.
+/// The first position at which the next match may begin: the end of this match, or one character later if it is empty.
 fn after_match(text: &[u8], found: &Range<usize>) -> usize {
     if !found.is_empty() {
         return found.end;

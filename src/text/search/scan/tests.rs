@@ -35,7 +35,7 @@ fn scan(pattern: &SearchPattern, wants: &ScanOptions, text: &[u8], step: usize) 
     scanner.finish()
 }
 
-/// Lines as the contract says, up to the first NUL.
+/// Lines as the contract defines them, up to the first NUL.
 fn naive_lines(text: &[u8]) -> Vec<&[u8]> {
     let text = &text[..text.iter().position(|byte| *byte == 0).unwrap_or(text.len())];
     let mut lines: Vec<&[u8]> = text.split_inclusive(|byte| *byte == b'\n').collect();
@@ -126,7 +126,7 @@ fn candidate_lines_are_left_when_the_search_is_cancelled() {
     assert!((1..1 << 15).contains(&found), "{found}");
 }
 
-/// `$` looks at a CR that belongs to the end of a line and takes nothing of it.
+/// `$` looks ahead over a CR that belongs to the end of a line, but the CR is not part of the match.
 #[test]
 fn a_match_that_ends_where_a_line_begins_has_no_part_of_that_line() {
     for (text, query, expected) in [

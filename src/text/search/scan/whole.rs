@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::{Admission, MatchedLines, ScanControl, Scanner, after_match, clip, window, without_cr};
 
-/// Matches between two looks at who waits.
+/// Matches between two checks for cancellation.
 const CHECK_EVERY: u32 = 1024;
 
 impl Scanner<'_> {
@@ -20,7 +20,7 @@ impl Scanner<'_> {
             if seen.is_multiple_of(CHECK_EVERY) && self.scratch.is_cancelled() {
                 return;
             }
-            // Lines are looked for from where they are known: a line may have very many matches.
+            // The search for line ends starts at the known line, because a line may have very many matches.
             if let Some(group) = group.as_mut().filter(|group| found.start < group.end) {
                 group.grow(text, found, self.options.max_line_bytes);
                 continue;
