@@ -35,6 +35,7 @@ impl TestCall {
         RenderContext {
             tool: self.tool,
             arguments: &self.arguments,
+            listed_paths: &[],
             is_abridged: false,
             is_repeatable: self.arguments.decode("dry_run") == Some(true),
             is_flat: !self.arguments.has("files"),
@@ -309,4 +310,13 @@ fn a_window_behind_the_end_and_a_decoded_file_look_like_what_they_are() {
         "lines_returned": 1, "total_lines": 1, "more_lines": false, "size": 6, "mode": 420, "etag": "e1"});
     let text = text("read", json!({"path": "a"}), decoded);
     assert!(text.starts_with("a: lines 1-1 of 1, etag e1, utf-16le; \u{fffd} stands for"), "{text}");
+}
+
+#[test]
+fn paths_of_the_caller_stay_as_they_are_in_a_batch_too() {
+    let call = TestCall::new("edit", json!({}), 64 << 10);
+    let cursor = TextCursor::default();
+    let listed_paths = ["coder::tree/x".to_owned()];
+    let context = RenderContext { listed_paths: &listed_paths, ..call.context(&cursor) };
+    assert_eq!(context.translate("coder::tree/x: not found; see coder::tree"), "coder::tree/x: not found; see tree");
 }
