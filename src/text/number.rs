@@ -37,6 +37,11 @@ pub fn without_prefixes(text: &str) -> Option<String> {
     next.map(|_| out)
 }
 
+/// Whether any line begins with a number and the arrow.
+pub fn has_prefix(text: &str) -> bool {
+    text.lines().any(|line| split_prefix(line).is_some())
+}
+
 fn split_prefix(line: &str) -> Option<(u64, &str)> {
     let (number, rest) = line.split_once(ARROW)?;
     let is_number = number.bytes().all(|byte| byte.is_ascii_digit()) && !number.starts_with('0');

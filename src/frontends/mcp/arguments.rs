@@ -4,7 +4,9 @@
 
 use serde_json::value::{RawValue, to_raw_value};
 
-use super::{coerce::FieldTypes, familiar, object::JsonObject, render::TextCursor, tools::OfferedTool};
+use super::{
+    coerce::FieldTypes, familiar, object::JsonObject, render::TextCursor, scope::request_paths, tools::OfferedTool,
+};
 use crate::wire::function::ArgumentMapping;
 
 /// Matches of one reply, and bytes shown of each line.
@@ -23,6 +25,8 @@ pub(super) struct PreparedCall {
     pub(super) request: JsonObject,
     /// The arguments without contents to be written, for the calls that a reply names.
     pub(super) shown: JsonObject,
+    /// The paths in the list `files`, which `shown` leaves out.
+    pub(super) listed_paths: Vec<String>,
     /// Contents to be written were left out of `shown`.
     pub(super) is_abridged: bool,
     /// The offset of the reply in the text of its page.
@@ -48,10 +52,12 @@ pub(super) fn prepare_call(offer: &OfferedTool, mut arguments: JsonObject) -> Pr
     let is_repeatable = offer.is_read_only() || is_true("dry_run") || (offer.tool.name == "restore" && is_true("list"));
     let cursor = if is_repeatable { take_cursor(&mut arguments) } else { TextCursor::default() };
     let shown = arguments.clone_without(&[&CONTENT_ARGUMENTS[..], &["cursor"]].concat());
+    let listed_paths = if arguments.has("files") { request_paths(&arguments) } else { Vec::new() };
     let is_abridged = CONTENT_ARGUMENTS.iter().any(|name| arguments.has(name));
     match offer.tool.name {
         "read" => set_read_defaults(&mut arguments),
         "search" => set_search_defaults(&mut arguments),
+        "tree" => obey_ignore_files(&mut arguments),
         "edit" | "create" => arguments.set_default("strict", &true),
         _ => {}
     }
@@ -59,7 +65,7 @@ pub(super) fn prepare_call(offer: &OfferedTool, mut arguments: JsonObject) -> Pr
         ArgumentMapping::Request => (arguments, false),
         ArgumentMapping::Entry(list, beside) => wrap_entry(arguments, list, beside),
     };
-    PreparedCall { request, shown, is_abridged, cursor, is_flat, is_repeatable }
+    PreparedCall { request, shown, listed_paths, is_abridged, cursor, is_flat, is_repeatable }
 }
 
 /// Takes the offset out of the cursor; the rest belongs to the service. A cursor that no reply has named stays, and the
@@ -125,7 +131,13 @@ fn number_lines(arguments: &mut JsonObject) {
     }
 }
 
+/// `find` does so by itself, and a model expects one rule.
+fn obey_ignore_files(arguments: &mut JsonObject) {
+    arguments.set_default("gitignore", &true);
+}
+
 fn set_search_defaults(arguments: &mut JsonObject) {
+    obey_ignore_files(arguments);
     arguments.set_default("max_matches", &SEARCH_MATCHES);
     arguments.set_default("max_line_bytes", &SEARCH_LINE_BYTES);
     // `find` is for names.
@@ -222,6 +234,15 @@ mod tests {
     }
 
     #[test]
+    fn the_paths_of_a_batch_are_kept_without_its_contents() {
+        let offer = ToolSelection::default().find_tool("edit", None).unwrap();
+        let call = json!({"files": [{"path": "a", "old": "x", "new": "y"}, {"path": "b", "ops": []}]});
+        let prepared = prepare_call(&offer, serde_json::from_str(&call.to_string()).unwrap());
+        assert!(prepared.is_abridged && !prepared.shown.has("files"));
+        assert_eq!(prepared.listed_paths, ["a", "b"]);
+    }
+
+    #[test]
     fn old_and_new_are_one_replacement() {
         assert_eq!(
             built("edit", json!({"path": "a", "old": "x", "new": "y", "expect_matches": 2, "dry_run": true})).unwrap(),
@@ -232,6 +253,19 @@ mod tests {
         {
             assert!(built("edit", bad.clone()).unwrap_err().starts_with("C210 edit: "), "{bad}");
         }
+    }
+
+    #[test]
+    fn searches_and_trees_obey_ignore_files_unless_told_otherwise() {
+        for tool in ["search", "tree"] {
+            assert_eq!(built(tool, json!({})).unwrap()["gitignore"], true);
+            assert_eq!(built(tool, json!({"gitignore": false})).unwrap()["gitignore"], false);
+        }
+        assert_eq!(
+            built("find", json!({"paths": ["a"]})).unwrap(),
+            json!({"paths": ["a"]}),
+            "the service's own default"
+        );
     }
 
     #[test]

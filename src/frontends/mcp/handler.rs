@@ -62,6 +62,7 @@ impl ToolCall<'_> {
         RenderContext {
             tool: self.offer.tool.name,
             arguments: &self.prepared.shown,
+            listed_paths: &self.prepared.listed_paths,
             is_abridged: self.prepared.is_abridged,
             is_repeatable: self.prepared.is_repeatable,
             is_flat: self.prepared.is_flat,

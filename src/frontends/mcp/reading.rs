@@ -19,6 +19,9 @@ const HEAD_BYTES: u64 = 256 << 10;
 /// Bytes of all images of one reply. Models take no larger ones.
 const MAX_IMAGE_BYTES: u64 = 3 << 20;
 
+/// Width and height of an image that is shown. Models refuse larger ones, and a refused image stays in the conversation.
+const MAX_IMAGE_PIXELS: u32 = 8000;
+
 /// Calls of the service until a reply fits. The first budget is nearly always right.
 const MAX_ATTEMPTS: u32 = 4;
 
@@ -116,11 +119,11 @@ impl ReadCall {
         // Half of the reply at most goes to headers.
         let mut around = 0;
         let cost = |entry: &RawValue| FILE_BYTES + 3 * entry.get().len();
-        let fits = |entry: &&Box<RawValue>| {
+        let mut fits = |entry: &RawValue| {
             around += cost(entry);
             around <= max_reply / 2
         };
-        let count = paths.iter().take_while(fits).count().max(1).min(paths.len());
+        let count = paths.iter().take_while(|entry| fits(entry)).count().max(1).min(paths.len());
         let around: usize = paths[..count].iter().map(|entry| cost(entry)).sum();
         let rest = (count < paths.len()).then(|| render_rest(shown, count, max_reply));
         let windows = paths[..count].iter().map(|entry| window_of_entry(entry)).collect();
@@ -197,13 +200,15 @@ impl Bridge {
             ContentKind::Binary(kind, _) => return Some(Media::Binary { kind }),
             ContentKind::Image(kind) => kind,
         };
-        let data = match (file.size <= *left, bytes.len() as u64 >= file.size) {
+        let dimensions = kind.dimensions(&bytes);
+        let is_large = dimensions.is_some_and(|(width, height)| width.max(height) > MAX_IMAGE_PIXELS);
+        let data = match (file.size <= *left && !is_large, bytes.len() as u64 >= file.size) {
             (false, _) => None,
             (true, true) => Some(head),
             (true, false) => self.read_base64(call, file, None).await,
         };
         *left -= data.as_ref().map_or(0, |_| file.size);
-        Some(Media::Image { kind, dimensions: kind.dimensions(&bytes), data })
+        Some(Media::Image { kind, dimensions, data })
     }
 
     /// The beginning of a file, or all of it, in base64.

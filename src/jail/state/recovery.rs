@@ -310,7 +310,8 @@ impl WorkerFolder<'_> {
 
     /// Reads the records of a journal or note. None from a file above `MAX_BYTES`, which no worker writes.
     fn read_records(file: &JailFile) -> Result<Vec<JournalRecord>, Errno> {
-        let len = file.stat().size_bytes;
+        // Not the length when it was opened: a dying worker may have written a record while recovery waited for its lock.
+        let len = fs::stat(file.fd())?.size_bytes;
         if len > journal::MAX_BYTES {
             return Ok(Vec::new());
         }

@@ -346,6 +346,27 @@ fn a_journal_is_waited_for_while_its_worker_dies_and_left_alone_while_it_lives()
     }
 }
 
+/// The note keeps recovery waiting. Names are reported as settled only when the record is undone.
+#[test]
+fn a_record_that_a_dying_worker_writes_is_read_before_names_are_reported() {
+    let test = TestJail::writable();
+    let dir = leave(&test, truly);
+    fs::write(dir.join("note-1"), "").unwrap();
+    let journal = lock_journal(&dir);
+    let made = test.path("made");
+    fs::create_dir(&made).unwrap();
+    let dies = std::thread::spawn(move || {
+        std::thread::sleep(4 * RETRY_INTERVAL);
+        let step = json!({"makedir": {"path": base64("made"), "mode": 0o755}});
+        let earlier = fs::read_to_string(dir.join("journal")).unwrap();
+        let whole = earlier + &json!({"batch": {"steps": [step]}}).to_string() + "\n";
+        fs::write(dir.join("journal"), whole).unwrap();
+        drop(journal);
+    });
+    test.jail.recover(&test.call(), true, |_| assert!(!made.exists(), "a half-done change counts as settled"));
+    dies.join().unwrap();
+}
+
 #[test]
 fn a_locked_workspace_without_an_unfinished_change_is_not_waited_for() {
     let test = TestJail::writable();

@@ -43,11 +43,17 @@ pub(super) fn run(body: &mut Body<'_>, op_index: usize, op: &StrReplace<'_>) -> 
 
 /// For a text that is not in the file as it was sent.
 fn run_relaxed(body: &mut Body<'_>, op_index: usize, op: &StrReplace<'_>) -> Result<(), EditError> {
-    let stripped = number::without_prefixes(op.old).filter(|stripped| !stripped.is_empty());
+    let stripped = number::without_prefixes(op.old).filter(|stripped| !stripped.trim().is_empty());
     if let Some(old) = &stripped {
         let found = replace_all(body, old, op.new, op.expect_matches)?;
         if found.count.found > 0 {
             body.notes.push((op_index, "old: found without the line numbers before its lines".into()));
+            // If all lines of it had one, it was refused or changed before.
+            if number::has_prefix(op.new) {
+                let text =
+                    "new: some of its lines begin with a line number and →, as those of old did, and were written so";
+                body.notes.push((op_index, text.into()));
+            }
             return commit(body, op_index, old, op.expect_matches, found);
         }
     }

@@ -40,6 +40,22 @@ fn pasted_line_numbers_are_left_out_only_if_the_text_is_not_found_with_them() {
 }
 
 #[test]
+fn a_pasted_blank_line_is_not_every_line_end() {
+    let all = StrReplace { expect_matches: EVERY_MATCH, ..literal("7→\n", "x") };
+    for op in [all, literal("7→ \n", "x")] {
+        assert!(edited(b"a\n \nb\n", &[FileEditOp::StrReplace(op)]).is_err(), "{op:?}");
+    }
+}
+
+#[test]
+fn pasted_line_numbers_that_are_written_are_told() {
+    let op = FileEditOp::StrReplace(literal("1→a\n2→b\n", "1→a\nnew\n2→b\n"));
+    let edited = edited(b"a\nb\n", &[op]).unwrap();
+    let [_, (0, note)] = edited.notes.as_slice() else { panic!("{:?}", edited.notes) };
+    assert!(note.starts_with("new: some of its lines begin with a line number"), "{note}");
+}
+
+#[test]
 fn white_space_is_ignored_only_on_request_and_at_one_place() {
     let file = b"if x:\n\tgo( 1 )  \n\tend\n";
     let old = "  go( 1 )\n  end\n";

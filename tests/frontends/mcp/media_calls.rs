@@ -60,6 +60,19 @@ fn a_large_image_is_one_line_with_its_size() {
     assert_eq!(text.lines().count(), 1);
 }
 
+/// Such an image is no longer than others and would be refused by the model, in every later request of the conversation, too.
+#[test]
+fn an_image_with_too_many_pixels_is_one_line_with_its_size() {
+    let place = Place::new();
+    place.write("wide.png", png(8001, 1, 0));
+    place.write("limit.png", png(8000, 8000, 0));
+    let mut host = place.host(&[]);
+    let shown = blocks(&mut host, json!({"path": "wide.png"}));
+    let text = shown[0]["text"].as_str().unwrap();
+    assert!(text.contains("8001×1") && text.contains("too large to be shown here") && shown.len() == 1, "{text}");
+    assert_eq!(blocks(&mut host, json!({"path": "limit.png"})).len(), 2);
+}
+
 #[test]
 fn other_binary_files_are_one_line_with_the_call_for_their_bytes() {
     let place = Place::new();

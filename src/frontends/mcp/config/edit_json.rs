@@ -71,6 +71,8 @@ fn plain(text: &str) -> String {
                     at = end;
                     continue;
                 }
+                // What an open comment would hold is no JSON either. It ends the scan, which would look for its end at each slash.
+                None if text[at..].starts_with("/*") => break,
                 None => at + 1,
             },
             b' ' | b'\t' | b'\r' | b'\n' => {

@@ -153,3 +153,9 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn comments_that_never_end_cost_one_look_for_their_end() {
+    let text = format!("{{{}", "/* ".repeat(1 << 20));
+    assert!(set_entry(&text).is_err());
+}

@@ -61,6 +61,8 @@ pub(super) struct RenderContext<'a> {
     pub(super) tool: &'a str,
     /// By our names, without what is written to files, and without the cursor.
     pub(super) arguments: &'a JsonObject,
+    /// Paths of the caller in the list `files`, which `arguments` leaves out.
+    pub(super) listed_paths: &'a [String],
     /// Content to be written to files was removed from `arguments`.
     pub(super) is_abridged: bool,
     /// The call can be made again for another part of its reply.
@@ -83,7 +85,7 @@ impl RenderContext<'_> {
     /// A text of the service in the terms of the caller.
     pub(super) fn translate(&self, text: &str) -> String {
         let sent = if text.contains(function_names::PREFIX) {
-            super::scope::request_paths(self.arguments)
+            [super::scope::request_paths(self.arguments).as_slice(), self.listed_paths].concat()
         } else {
             Vec::new()
         };
@@ -242,6 +244,15 @@ struct McpNearestLines {
 impl McpEntryError {
     fn render(&self, context: &RenderContext<'_>) -> String {
         format!("{} {}", escape::escape_text(&self.code), context.translate(&self.message))
+    }
+}
+
+/// How much ignore files hid, and how to see it; nothing if they hid nothing. Folders that were not entered count as one entry.
+fn ignored_note(ignored: Option<u64>) -> String {
+    match ignored {
+        None | Some(0) => String::new(),
+        Some(1) => "note: ignore files hid 1 entry; gitignore: false shows it\n".into(),
+        Some(count) => format!("note: ignore files hid {count} entries; gitignore: false shows them\n"),
     }
 }
 

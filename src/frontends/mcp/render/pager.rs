@@ -9,6 +9,10 @@ const OFFSET_MARK: char = '@';
 /// Bytes kept free for the warning about hidden characters and for the text around the next call.
 const RESERVED_BYTES: usize = 1024 + 64;
 
+/// Bytes of a cursor that replies name. Those of the service are shorter: base64 of a path and a few numbers. The smallest reply
+/// holds a call with a cursor of this length and a line beside it.
+const MAX_CURSOR_BYTES: usize = 12 << 10;
+
 /// Digits of the largest offset, and its mark.
 const OFFSET_BYTES: usize = 21;
 
@@ -22,6 +26,9 @@ pub(in crate::frontends::mcp) struct TextCursor {
 impl TextCursor {
     /// None if it is not one that a reply named.
     pub(in crate::frontends::mcp) fn parse(cursor: &str) -> Option<Self> {
+        if cursor.len() > MAX_CURSOR_BYTES {
+            return None;
+        }
         let Some((of_service, offset)) = cursor.rsplit_once(OFFSET_MARK) else {
             return Some(Self { of_service: cursor.into(), offset: 0 });
         };

@@ -58,5 +58,10 @@ fn a_cursor_is_that_of_the_service_and_an_offset() {
     assert_eq!(TextCursor::parse("abc@70"), Some(cursor("abc", 70)));
     assert_eq!(TextCursor::parse("@70"), Some(cursor("", 70)));
     assert_eq!(TextCursor::parse("abc@x"), None);
+    assert_eq!(
+        TextCursor::parse(&"a".repeat(MAX_CURSOR_BYTES + 1)),
+        None,
+        "replies name their cursor, so it has a bound"
+    );
     assert_eq!(cursor("abc", 0).at(7), "abc@7");
 }

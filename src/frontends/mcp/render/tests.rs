@@ -35,6 +35,7 @@ impl TestCall {
         RenderContext {
             tool: self.tool,
             arguments: &self.arguments,
+            listed_paths: &[],
             is_abridged: false,
             is_repeatable: self.arguments.decode("dry_run") == Some(true),
             is_flat: !self.arguments.has("files"),
@@ -263,6 +264,29 @@ fn a_reply_of_another_shape_is_passed_on_as_it_came() {
 }
 
 #[test]
+fn nothing_found_says_what_was_hidden_and_what_may_have_been_meant() {
+    let empty = json!({"content_matches": [], "path_matches": [], "truncated": false,
+        "skipped": {"binary": 2, "ignored": 3}, "hint": "call coder::find"});
+    assert_eq!(
+        text("search", json!({"query": "x"}), empty),
+        "no matches\nhint: call find\nnote: ignore files hid 3 entries; gitignore: false shows them\nnot searched: 2 binary\n"
+    );
+    let none = json!({"files": [], "skipped": {"unreadable": 0, "ignored": 1}});
+    let note = "note: ignore files hid 1 entry; gitignore: false shows it\n";
+    assert_eq!(text("find", json!({"paths": ["*.x"]}), none), format!("nothing found\n{note}"));
+    let tree = json!({"path": "/srv", "root": {"name": "srv", "kind": "dir", "children": []}, "ignored": 1});
+    assert!(text("tree", json!({}), tree).ends_with(note));
+}
+
+#[test]
+fn versions_of_files_stand_behind_their_matches() {
+    let hit = |path: &str, line: u64, etag: Option<&str>| json!({"path": path, "line": line, "column": 1, "text": "t", "spans": [], "etag": etag});
+    let page = json!({"content_matches": [hit("/srv/a", 1, Some("e1")), hit("/srv/a", 2, None)], "path_matches": [],
+        "truncated": false, "skipped": {}});
+    assert_eq!(text("search", json!({}), page), "a:1: t\na:2: t\na: etag e1\n");
+}
+
+#[test]
 fn a_missing_text_is_answered_with_lines_to_copy() {
     let error = json!({"code": "C210", "message": "a: ops[0]: \"x\" matched 0 times",
         "nearest": {"from_line": 9, "lines": ["\tfn a() {", "z\u{200b}"]}});
@@ -286,4 +310,13 @@ fn a_window_behind_the_end_and_a_decoded_file_look_like_what_they_are() {
         "lines_returned": 1, "total_lines": 1, "more_lines": false, "size": 6, "mode": 420, "etag": "e1"});
     let text = text("read", json!({"path": "a"}), decoded);
     assert!(text.starts_with("a: lines 1-1 of 1, etag e1, utf-16le; \u{fffd} stands for"), "{text}");
+}
+
+#[test]
+fn paths_of_the_caller_stay_as_they_are_in_a_batch_too() {
+    let call = TestCall::new("edit", json!({}), 64 << 10);
+    let cursor = TextCursor::default();
+    let listed_paths = ["coder::tree/x".to_owned()];
+    let context = RenderContext { listed_paths: &listed_paths, ..call.context(&cursor) };
+    assert_eq!(context.translate("coder::tree/x: not found; see coder::tree"), "coder::tree/x: not found; see tree");
 }
