@@ -24,6 +24,7 @@ mod folder;
 mod modes;
 mod move_copy;
 mod names;
+mod near;
 mod outcomes;
 mod pasted;
 mod scope;

@@ -32,6 +32,12 @@ pub(super) enum TargetKind {
     Folder(Option<FolderGlobs>),
 }
 
+impl TargetKind {
+    fn of(opened: &JailEntry) -> Self {
+        if opened.kind() == FileKind::Dir { Self::Folder(None) } else { Self::File }
+    }
+}
+
 /// Globs of one folder, for paths below it.
 #[derive(Debug)]
 pub(super) struct FolderGlobs {
@@ -43,8 +49,12 @@ pub(super) struct FolderGlobs {
 pub(super) struct ResolvedScope {
     /// Each folder only once.
     pub(super) targets: Vec<ScopeTarget>,
+    /// Entries that exist.
+    pub(super) existing: usize,
     /// Entries that do not exist, as sent.
     pub(super) missing: Vec<String>,
+    /// Names that are not there, and are looked for at any depth.
+    pub(super) sought: Vec<String>,
 }
 
 impl FolderGlobs {
@@ -116,14 +126,24 @@ impl ScopePath {
     }
 }
 
+/// What becomes of a path that does not exist.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum MissingPath {
+    Reported,
+    /// A name without a folder is looked for at any depth, and reported if it is nowhere.
+    SoughtByName,
+}
+
 /// Resolves the entries. C211 if none of them exists.
 pub(super) fn resolve(
     jail: &Jail,
     call: &mut Call,
     sent: &[ScopePath],
     base_dir: Option<&RawPath>,
+    missing_path: MissingPath,
 ) -> Result<ResolvedScope> {
-    let mut resolver = ScopeResolver { jail, call, base_dir, found: Vec::new(), missing: Vec::new() };
+    let (found, missing, sought) = Default::default();
+    let mut resolver = ScopeResolver { jail, call, base_dir, missing_path, found, existing: 0, missing, sought };
     for (index, sent) in sent.iter().enumerate() {
         if sent.path.as_bytes().is_empty() {
             return Err(Error::bad_input(format!(
@@ -133,7 +153,7 @@ pub(super) fn resolve(
         resolver.call.checkpoint()?;
         resolver.resolve_entry(index, sent)?;
     }
-    let ScopeResolver { found, missing, .. } = resolver;
+    let ScopeResolver { found, existing, missing, sought, .. } = resolver;
     match missing.first() {
         Some(first) if found.is_empty() => Err(Error::not_found(first)),
         _ => {
@@ -143,7 +163,8 @@ pub(super) fn resolve(
                 }
                 _ => Ok(target),
             };
-            Ok(ResolvedScope { targets: found.into_iter().map(target).collect::<Result<_>>()?, missing })
+            let targets = found.into_iter().map(target).collect::<Result<_>>()?;
+            Ok(ResolvedScope { targets, existing, missing, sought })
         }
     }
 }
@@ -162,7 +183,10 @@ struct ScopeResolver<'a> {
     base_dir: Option<&'a RawPath>,
     /// Each folder once, with all globs that were given for it; None: all below.
     found: Vec<(ScopeTarget, Option<Vec<String>>)>,
+    existing: usize,
     missing: Vec<String>,
+    missing_path: MissingPath,
+    sought: Vec<String>,
 }
 
 impl ScopeResolver<'_> {
@@ -170,7 +194,10 @@ impl ScopeResolver<'_> {
         let raw = &sent.path;
         if sent.is_literal {
             match self.open_plain(entry, raw)? {
-                Some(place) => self.add_target(place),
+                Some(place) => {
+                    self.existing += 1;
+                    self.add_target(place);
+                }
                 None => self.missing.push(raw.display().to_owned()),
             }
             return Ok(());
@@ -178,14 +205,40 @@ impl ScopeResolver<'_> {
         // A list that contains a glob looks like one long glob, so its parts are tried first.
         let may_be_list = raw.display().contains(['*', '?']) && split_outside_braces(raw.display()).len() > 1;
         if may_be_list && self.add_list_parts(entry, raw)? {
+            self.existing += 1;
             return Ok(());
         }
         match self.open_entry(entry, raw)? {
             Some(place) => self.add_target(place),
             None if !may_be_list && self.add_list_parts(entry, raw)? => {}
-            None => self.missing.push(raw.display().to_owned()),
+            None => {
+                let sought = self.by_name(entry, raw)?;
+                if sought.is_none() {
+                    self.missing.push(raw.display().to_owned());
+                }
+                sought.into_iter().for_each(|place| {
+                    self.sought.push(raw.display().to_owned());
+                    self.add_target(place);
+                });
+                return Ok(());
+            }
         }
+        self.existing += 1;
         Ok(())
+    }
+
+    /// A name that is not there, as a glob for any depth. None if it is no name, or shall not be looked for.
+    fn by_name(&mut self, entry: usize, raw: &RawPath) -> Result<Option<OpenedPath>> {
+        let name = std::str::from_utf8(raw.as_bytes()).ok().filter(|name| {
+            let is_name = !name.contains('/') && matches!(parse_form(name), ScopePathForm::Plain);
+            is_name && self.missing_path == MissingPath::SoughtByName
+        });
+        let Some(name) = name else { return Ok(None) };
+        let folder = self.open_plain(entry, &RawPath::text("."))?;
+        let escaped: String =
+            name.chars().flat_map(|c| [Some('\\').filter(|_| "\\]}!-".contains(c)), Some(c)]).flatten().collect();
+        let is_folder = |place: &OpenedPath| place.opened.kind() == FileKind::Dir;
+        Ok(folder.filter(is_folder).map(|place| OpenedPath { glob: Some(format!("**/{escaped}")), ..place }))
     }
 
     fn add_target(&mut self, OpenedPath { name, entry, opened, glob }: OpenedPath) {
@@ -196,7 +249,7 @@ impl ScopeResolver<'_> {
             }
             return;
         }
-        let kind = if opened.kind() == FileKind::Dir { TargetKind::Folder(None) } else { TargetKind::File };
+        let kind = TargetKind::of(&opened);
         let opened = self.found.is_empty().then_some(opened);
         self.found.push((ScopeTarget { name, kind, entry, opened }, glob.map(|glob| vec![glob])));
     }
@@ -282,9 +335,9 @@ fn split_outside_braces(text: &str) -> Vec<&str> {
 }
 
 impl ScopeTarget {
-    /// A folder that is open already.
-    pub(super) fn folder(name: Located, opened: JailEntry) -> Self {
-        Self { name, kind: TargetKind::Folder(None), entry: 0, opened: Some(opened) }
+    /// A folder with all below it, or a file, which is open already.
+    pub(super) fn opened(name: Located, opened: JailEntry) -> Self {
+        Self { name, kind: TargetKind::of(&opened), entry: 0, opened: Some(opened) }
     }
 
     pub(super) fn open(&mut self, jail: &Jail, call: &mut Call) -> Result<JailEntry> {

@@ -21,7 +21,7 @@ pub use denied::{Denied, RootNames};
 pub use deny::{DenyGlobs, is_private_name};
 pub use fold::fold_path;
 pub use jail_path::JailPath;
-pub use locate::{BadPath, RawPath, RootTable};
+pub use locate::{RawPath, RootTable};
 pub use operands::DeniedBy;
 pub use protect::ProtectGlobs;
 pub use relative::is_normalised;

@@ -8,6 +8,7 @@ pub mod charset;
 pub mod diff;
 pub mod edit;
 pub mod etag;
+pub mod file_types;
 pub mod globs;
 pub mod ignore;
 pub mod lines;

@@ -66,6 +66,16 @@ impl Error {
         )
     }
 
+    /// C211 with names that were perhaps meant. Each is quoted, because names are data.
+    pub fn with_near_names(mut self, names: &[String]) -> Self {
+        const NEXT: &str = "; see what is there";
+        let quoted: Vec<String> = names.iter().map(|name| serde_json::Value::from(name.as_str()).to_string()).collect();
+        if let (false, Some(at)) = (quoted.is_empty(), self.message.rfind(NEXT)) {
+            self.message.insert_str(at, &format!("; names near it: {}", quoted.join(", ")));
+        }
+        self
+    }
+
     /// The error for a name that a rule denies. The client gets the same answer as for a missing file.
     pub fn denied(path_as_sent: &str) -> Self {
         Self { is_denied: true, ..Self::not_found(path_as_sent) }

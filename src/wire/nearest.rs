@@ -34,6 +34,40 @@ pub fn nearest_function<'a>(name: &str, offered: impl IntoIterator<Item = &'a st
     offered.into_iter().find(|name| bare(name) == near)
 }
 
+/// The names that the writer of one most likely meant, of any number that are offered one by one.
+#[derive(Debug)]
+pub struct NearNames {
+    sent: ComparableName,
+    max_names: usize,
+    /// Distance and shown text, the nearest first.
+    near: Vec<(usize, String)>,
+}
+
+impl NearNames {
+    /// None for a name to which none is near: it is empty or too long.
+    pub fn new(name: &str, max_names: usize) -> Option<Self> {
+        let fits = !name.is_empty() && name.len() <= MAX_NAME_BYTES;
+        fits.then(|| Self { sent: ComparableName::of(name), max_names, near: Vec::new() })
+    }
+
+    /// `show` makes the text that is kept if the name is near.
+    pub fn offer(&mut self, name: &str, show: impl FnOnce() -> String) {
+        let Some(distance) = self.sent.distance(&ComparableName::of(name)) else { return };
+        let found = (distance, show());
+        let at = self.near.partition_point(|kept| *kept < found);
+        if at < self.max_names {
+            self.near.insert(at, found);
+            self.near.truncate(self.max_names);
+        }
+    }
+
+    pub fn into_names(self) -> Vec<String> {
+        self.near.into_iter().map(|(_, name)| name).collect()
+    }
+}
+
+/// A name without its style.
+#[derive(Debug)]
 /// A name without the differences of style: case and separators.
 struct ComparableName {
     plain: Vec<char>,
@@ -60,14 +94,18 @@ impl ComparableName {
     /// The number of edits between the names, or `None` if they are not near.
     fn distance(&self, other: &Self) -> Option<usize> {
         let (shorter, longer) = if self.plain.len() <= other.plain.len() { (self, other) } else { (other, self) };
-        let edits = edit_distance(&self.plain, &other.plain).min(edit_distance(&self.sorted, &other.sorted));
-        // A third of the letters may differ. A name of two letters may differ only in style.
-        if edits <= shorter.plain.len() / 3 {
-            return Some(edits);
-        }
         let n = shorter.plain.len();
+        // Each letter that one of them has more is an edit, so most names need no comparison.
+        let surplus = longer.plain.len() - n;
+        if surplus <= n / 3 {
+            let edits = edit_distance(&self.plain, &other.plain).min(edit_distance(&self.sorted, &other.sorted));
+            // A third of the letters may differ; a name of two letters allows none but its style.
+            if edits <= n / 3 {
+                return Some(edits);
+            }
+        }
         let inside = n >= MIN_CONTAINED_CHARS && longer.plain.windows(n).any(|w| w == shorter.plain);
-        inside.then_some(edits)
+        inside.then_some(surplus)
     }
 }
 
@@ -93,6 +131,16 @@ mod tests {
         ] {
             assert_eq!(nearest(sent, FIELDS), Some(meant), "{sent}");
         }
+    }
+
+    #[test]
+    fn the_nearest_few_of_many_are_kept_in_order() {
+        let mut near = NearNames::new("main.rs", 3).unwrap();
+        for name in ["lib.rs", "domain.rs", "Main.rs", "mian.rs", "maint.rs", "remain.rs", "", "src"] {
+            near.offer(name, || format!("src/{name}"));
+        }
+        assert_eq!(near.into_names(), ["src/Main.rs", "src/maint.rs", "src/mian.rs"]);
+        assert!(NearNames::new("", 3).is_none() && NearNames::new(&"x".repeat(65), 3).is_none());
     }
 
     #[test]

@@ -50,6 +50,8 @@ struct CliFindEntry {
 struct CliFindSkipped {
     #[serde(default)]
     unreadable: u64,
+    #[serde(default)]
+    ignored: u64,
 }
 
 pub(super) fn run(args: &FindArgs, session: &mut dyn FileSession, out: &mut Output<'_>) -> CommandResult {
@@ -60,7 +62,7 @@ pub(super) fn run(args: &FindArgs, session: &mut dyn FileSession, out: &mut Outp
     if out.json {
         return run_json(&mut request, &depth, left, session, out);
     }
-    let (mut unreadable, mut is_found) = (0, false);
+    let (mut unreadable, mut ignored, mut is_found) = (0, 0, false);
     loop {
         request["limit"] = depth.page_limit(left).into();
         let reply = progress::show_during("looking", || session.call(METHOD, &request.to_string()))?;
@@ -73,7 +75,10 @@ pub(super) fn run(args: &FindArgs, session: &mut dyn FileSession, out: &mut Outp
         if request["cursor"].is_null() && !page.missing_paths.is_empty() {
             out.write_remark(&format!("not found or not accessible: {}", page.missing_paths.join(", ")))?;
         }
-        unreadable += page.skipped.map_or(0, |skipped| skipped.unreadable);
+        if let Some(skipped) = page.skipped {
+            unreadable += skipped.unreadable;
+            ignored += skipped.ignored;
+        }
         left -= (page.files.len() as u64).min(left);
         match page.next_cursor {
             Some(cursor) if left > 0 => set_cursor(&mut request, cursor)?,
@@ -84,7 +89,19 @@ pub(super) fn run(args: &FindArgs, session: &mut dyn FileSession, out: &mut Outp
     if unreadable > 0 {
         out.write_remark(&format!("{unreadable} folders could not be read"))?;
     }
+    if !is_found && let Some(text) = ignored_remark(ignored) {
+        out.write_remark(&text)?;
+    }
     Ok(if is_found { 0 } else { EXIT_NOTHING_FOUND })
+}
+
+/// What ignore files hid of a search that found nothing, or of a tree. A folder that was not entered counts as one entry.
+pub(super) fn ignored_remark(count: u64) -> Option<String> {
+    match count {
+        0 => None,
+        1 => Some("ignore files hid 1 entry: --no-ignore shows it".into()),
+        _ => Some(format!("ignore files hid {count} entries: --no-ignore shows them")),
+    }
 }
 
 /// Joins all pages into one reply.

@@ -11,6 +11,7 @@ use super::{
     args::{SearchArgs, SortOrder},
     escape,
     failure::{CliFailure, EXIT_NOTHING_FOUND, unexpected_result},
+    find::ignored_remark,
     output::{Output, OutputStyle, Paint},
     paths::PathBase,
     progress,
@@ -31,6 +32,7 @@ struct CliSearchPage {
     #[serde(default)]
     missing_paths: Vec<String>,
     skipped: Option<CliSearchSkipped>,
+    hint: Option<String>,
     #[serde(default)]
     warnings: Vec<String>,
 }
@@ -70,6 +72,8 @@ struct CliSearchSkipped {
     long_line: u64,
     #[serde(default)]
     too_large: u64,
+    #[serde(default)]
+    ignored: u64,
 }
 
 pub(super) fn run(args: &SearchArgs, session: &mut dyn FileSession, out: &mut Output<'_>) -> CommandResult {
@@ -95,7 +99,13 @@ pub(super) fn run(args: &SearchArgs, session: &mut dyn FileSession, out: &mut Ou
         page.content_matches.iter().for_each(|found| view.push_match(found, &mut text));
         page.files.iter().flatten().for_each(|file| view.push_file(file, &mut text));
         out.write_bytes(&text)?;
+        let is_cut = page.next_cursor.is_none() && page.truncated_reason.is_some();
         if !set_cursor(&mut request, page.next_cursor, page.truncated_reason.as_deref())? {
+            if is_cut {
+                return Err(CliFailure::File(
+                    "not everything was searched in time; allow more time with --timeout".into(),
+                ));
+            }
             break;
         }
         if args.quiet {
@@ -105,6 +115,9 @@ pub(super) fn run(args: &SearchArgs, session: &mut dyn FileSession, out: &mut Ou
         out.flush()?;
     }
     if let Some(text) = skipped.summary() {
+        out.write_remark(&text)?;
+    }
+    if !is_found && let Some(text) = ignored_remark(skipped.ignored) {
         out.write_remark(&text)?;
     }
     Ok(if is_found { 0 } else { EXIT_NOTHING_FOUND })
@@ -270,6 +283,10 @@ fn remark_on_page(page: &CliSearchPage, out: &mut Output<'_>) -> Result<(), CliF
     if let Some(used) = &page.pattern_used {
         out.write_remark(&format!("not a regex as it stands; searching for {used}"))?;
     }
+    if page.hint.is_some() {
+        // Without -F the pattern is a regex, and a shell passes no backspace by mistake.
+        out.write_remark("nothing matches; PATTERN was taken literally and looks like a regex: leave -F out")?;
+    }
     if !page.missing_paths.is_empty() {
         out.write_remark(&format!("not found or not accessible: {}", page.missing_paths.join(", ")))?;
     }
@@ -283,6 +300,7 @@ impl CliSearchSkipped {
         self.too_deep += more.too_deep;
         self.long_line += more.long_line;
         self.too_large += more.too_large;
+        self.ignored += more.ignored;
     }
 
     fn summary(&self) -> Option<String> {

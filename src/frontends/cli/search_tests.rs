@@ -139,6 +139,22 @@ fn what_was_not_searched_and_repairs_are_remarked() {
 }
 
 #[test]
+fn a_search_that_found_nothing_says_what_may_help() {
+    let mut reply = page(vec![]);
+    reply["skipped"] = json!({"ignored": 4});
+    reply["hint"] = json!("the query was taken literally");
+    let ran = search(&["search", "-F", "a|b"], None, vec![reply.clone()]);
+    assert!(
+        ran.err.contains("leave -F out") && ran.err.contains("ignore files hid 4 entries: --no-ignore"),
+        "{}",
+        ran.err
+    );
+    reply["content_matches"] = json!([hit("a", 1, "x", json!([]))]);
+    reply["hint"] = Value::Null;
+    assert_eq!(search(&["search", "x"], None, vec![reply]).err, "", "something was found");
+}
+
+#[test]
 fn json_is_one_reply_joined_from_all_pages() {
     let one = page(vec![hit("a", 1, "x", json!([]))]);
     let ran = search(&["search", "x", "--json"], None, vec![one.clone()]);

@@ -8,6 +8,7 @@ use super::{
     args::TreeArgs,
     escape::{self, escape_text},
     failure::unexpected_result,
+    find::ignored_remark,
     output::{Output, OutputStyle, Paint},
     paths::PathBase,
 };
@@ -17,6 +18,8 @@ const METHOD: &str = "coder::tree";
 #[derive(Debug, Deserialize)]
 struct CliTreeResult {
     root: CliTreeNode,
+    #[serde(default)]
+    ignored: u64,
 }
 
 #[derive(Debug, Deserialize)]
@@ -52,7 +55,11 @@ pub(super) fn run(args: &TreeArgs, session: &mut dyn FileSession, out: &mut Outp
     }
     let reply: CliTreeResult = serde_json::from_str(reply.get()).map_err(unexpected_result)?;
     let drawing = TreeDrawing::draw(&reply.root, args.path.as_encoded_bytes(), out.style);
-    out.write_text(&drawing).map(|()| 0)
+    out.write_text(&drawing)?;
+    if let Some(text) = ignored_remark(reply.ignored) {
+        out.write_remark(&text)?;
+    }
+    Ok(0)
 }
 
 fn request(args: &TreeArgs, base: &PathBase) -> String {
@@ -62,6 +69,7 @@ fn request(args: &TreeArgs, base: &PathBase) -> String {
             request[field] = value.into();
         }
     }
+    request["gitignore"] = (!args.no_ignore).into();
     if args.all {
         request["use_default_excludes"] = false.into();
     }

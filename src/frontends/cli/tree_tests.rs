@@ -55,7 +55,7 @@ fn lines_connect_parents_with_children() {
 ";
     let ran = draw(&["tree"], some());
     assert_eq!((ran.code, ran.text()), (0, expected));
-    assert_eq!(ran.calls[0].1, json!({"path": "."}));
+    assert_eq!(ran.calls[0].1, json!({"path": ".", "gitignore": true}));
 }
 
 #[test]
@@ -146,8 +146,10 @@ fn hostile_names_and_hints_never_reach_the_output_raw() {
 #[test]
 fn options_become_fields_of_the_request() {
     let ran = draw(&["tree", "-L", "2", "--all", "--limit", "7", "src"], folder("r", vec![]));
-    let expected = json!({"path": "src", "max_depth": 2, "per_folder_limit": 7, "use_default_excludes": false});
+    let expected =
+        json!({"path": "src", "max_depth": 2, "per_folder_limit": 7, "use_default_excludes": false, "gitignore": true});
     assert_eq!(ran.calls[0].1, expected);
+    assert_eq!(draw(&["tree", "--no-ignore"], folder("r", vec![])).calls[0].1["gitignore"], false);
 }
 
 #[test]

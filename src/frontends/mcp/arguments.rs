@@ -57,6 +57,7 @@ pub(super) fn prepare_call(offer: &OfferedTool, mut arguments: JsonObject) -> Pr
     match offer.tool.name {
         "read" => set_read_defaults(&mut arguments),
         "search" => set_search_defaults(&mut arguments),
+        "tree" => obey_ignore_files(&mut arguments),
         "edit" | "create" => arguments.set_default("strict", &true),
         _ => {}
     }
@@ -130,7 +131,13 @@ fn number_lines(arguments: &mut JsonObject) {
     }
 }
 
+/// `find` does so by itself, and a model expects one rule.
+fn obey_ignore_files(arguments: &mut JsonObject) {
+    arguments.set_default("gitignore", &true);
+}
+
 fn set_search_defaults(arguments: &mut JsonObject) {
+    obey_ignore_files(arguments);
     arguments.set_default("max_matches", &SEARCH_MATCHES);
     arguments.set_default("max_line_bytes", &SEARCH_LINE_BYTES);
     // `find` is for names.
@@ -246,6 +253,19 @@ mod tests {
         {
             assert!(built("edit", bad.clone()).unwrap_err().starts_with("C210 edit: "), "{bad}");
         }
+    }
+
+    #[test]
+    fn searches_and_trees_obey_ignore_files_unless_told_otherwise() {
+        for tool in ["search", "tree"] {
+            assert_eq!(built(tool, json!({})).unwrap()["gitignore"], true);
+            assert_eq!(built(tool, json!({"gitignore": false})).unwrap()["gitignore"], false);
+        }
+        assert_eq!(
+            built("find", json!({"paths": ["a"]})).unwrap(),
+            json!({"paths": ["a"]}),
+            "the service's own default"
+        );
     }
 
     #[test]

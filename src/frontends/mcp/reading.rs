@@ -119,11 +119,11 @@ impl ReadCall {
         // Half of the reply at most goes to headers.
         let mut around = 0;
         let cost = |entry: &RawValue| FILE_BYTES + 3 * entry.get().len();
-        let fits = |entry: &&Box<RawValue>| {
+        let mut fits = |entry: &RawValue| {
             around += cost(entry);
             around <= max_reply / 2
         };
-        let count = paths.iter().take_while(fits).count().max(1).min(paths.len());
+        let count = paths.iter().take_while(|entry| fits(entry)).count().max(1).min(paths.len());
         let around: usize = paths[..count].iter().map(|entry| cost(entry)).sum();
         let rest = (count < paths.len()).then(|| render_rest(shown, count, max_reply));
         let windows = paths[..count].iter().map(|entry| window_of_entry(entry)).collect();

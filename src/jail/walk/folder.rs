@@ -1,9 +1,11 @@
-//! Runs in the worker: a folder of a walk, with its path and the ignore rules for its entries. Pure.
+//! Runs in the worker: a folder of a walk, with its path and the ignore rules for its entries. Reads
+//! the folder's own ignore files for visitors that need the rules while the folder is listed.
 
 use std::sync::{Arc, OnceLock};
 
-use super::ignore::IgnoreLevel;
+use super::ignore::{self, IgnoreLevel};
 use crate::{
+    jail::{Dir, Jail},
     path::JailPath,
     text::{ignore::IgnoreRules, order},
 };
@@ -56,6 +58,14 @@ impl WalkFolder {
     /// Whether the rules ignore an entry, given by its path below the root.
     pub(super) fn ignores(&self, path: &[u8], is_dir: bool) -> bool {
         self.rules().is_some_and(|rules| rules.ignores(path, is_dir))
+    }
+
+    /// Whether ignore files hide an entry. Reads the folder's own ones first, because a listing may meet them after the entry.
+    pub fn hides_entry(&self, jail: &Jail, dir: &Dir, name: &[u8], is_dir: bool) -> bool {
+        if !self.knows_rules() {
+            self.set_rules(ignore::read_own(jail, self, dir, [true; 2]));
+        }
+        self.rules().is_some() && self.ignores(self.path.join(name).rel(), is_dir)
     }
 
     /// The first name here that a walk from the path `from` has to visit; None if it has to visit all.

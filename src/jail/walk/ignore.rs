@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use super::WalkFolder;
 use crate::{
     broker::Intent,
     jail::{Call, Dir, Jail, JailFile, Located},
@@ -53,6 +54,30 @@ impl IgnoreLevel {
     fn up(&self) -> impl Iterator<Item = &IgnoreLevel> {
         std::iter::successors(Some(self), |level| level.above.as_deref())
     }
+}
+
+/// Rules of the folders above a walk, for walks of one thread.
+#[derive(Debug, Default)]
+pub struct RulesAbove(pub(super) Option<Arc<IgnoreLevel>>);
+
+impl RulesAbove {
+    pub fn read(jail: &Jail, call: &mut Call, top: &JailPath) -> Result<Self> {
+        read_above(jail, call, top).map(Self)
+    }
+}
+
+/// The rules of a folder's own ignore files, of those that it has.
+pub(super) fn read_own(
+    jail: &Jail,
+    folder: &WalkFolder,
+    dir: &Dir,
+    has_file: [bool; IGNORE_FILES.len()],
+) -> [Option<IgnoreRules>; IGNORE_FILES.len()] {
+    std::array::from_fn(|at| {
+        let file = IGNORE_FILES[at];
+        let may_read = has_file[at] && !jail.is_denied(&folder.path().join(file));
+        if may_read { read_rules(jail, dir, file) } else { None }
+    })
 }
 
 /// Reads the ignore files of the folders above a walk's top folder, and the root's own list.

@@ -29,6 +29,7 @@ pub(super) use self::whole::{WholeTreeVisitor, walk_whole_tree};
 pub use self::{
     excludes::Excludes,
     folder::WalkFolder,
+    ignore::RulesAbove,
     pass::Pass,
     ruled::{LeftOut, Visitor, WalkEnd, WalkRules},
     schedule::WalkOrder,
@@ -236,7 +237,19 @@ pub fn walk_alone<V: FolderVisitor>(
     visitor: V,
     local: V::ThreadData,
 ) -> Result<V::ThreadData, V::StopReason> {
-    let first = WalkFolder::new(top.path().clone(), 0, None);
+    walk_alone_below(clock, top, RulesAbove::default(), order, visitor, local)
+}
+
+/// The same below folders with ignore rules, for a visitor that obeys them.
+pub fn walk_alone_below<V: FolderVisitor>(
+    clock: &Clock,
+    top: &Dir,
+    above: RulesAbove,
+    order: WalkOrder,
+    visitor: V,
+    local: V::ThreadData,
+) -> Result<V::ThreadData, V::StopReason> {
+    let first = WalkFolder::new(top.path().clone(), 0, above.0);
     let schedule = Schedule::new(1, order, V::CALLS_LEAVE, first);
     let walk = TreeWalk { top, clock: clock.clone(), visitor, schedule, budget: Arc::default() };
     let (local, _) = walk.work(local, None, || false);

@@ -11,7 +11,7 @@ use crate::{
     jail::{Call, Clock, Crew, Dir, DirEntry, EntryOpenError, HaltReason, Jail, NameList, SharedWork},
     path::MAX_PATH_BYTES,
     sys::{Errno, fs::FileKind},
-    text::{ignore::IgnoreRules, order},
+    text::order,
     wire::{Code, Error, Result},
 };
 
@@ -69,6 +69,8 @@ pub enum LeftOut {
     Special,
     /// The path is longer than a call can name.
     TooDeep,
+    /// Ignore files hide it. A folder counts as one entry, because it is not entered.
+    Ignored,
 }
 
 /// How a walk ended.
@@ -214,7 +216,7 @@ impl<V: Visitor> FolderVisitor for RuledVisitor<V> {
     ) -> Result<(), HaltReason> {
         let ListedFolder { dir, folder, .. } = listed;
         if self.rules.uses_ignore_files && !folder.knows_rules() {
-            folder.set_rules(self.read_rules(folder, dir, local.has_rules));
+            folder.set_rules(ignore::read_own(&self.jail, folder, dir, local.has_rules));
         }
         let RuledThreadData { visitor, path, .. } = local;
         path.clear();
@@ -255,22 +257,13 @@ impl<V: Visitor> RuledVisitor<V> {
         RuledThreadData { visitor: self.visitor.new_thread_data(), path: Vec::new(), has_rules: Default::default() }
     }
 
-    fn read_rules<const N: usize>(
-        &self,
-        folder: &WalkFolder,
-        dir: &Dir,
-        has_rules: [bool; N],
-    ) -> [Option<IgnoreRules>; N] {
-        std::array::from_fn(|at| {
-            let file = ignore::IGNORE_FILES[at];
-            let may_read = has_rules[at] && !self.jail.is_denied(&folder.path().join(file));
-            if may_read { ignore::read_rules(&self.jail, dir, file) } else { None }
-        })
-    }
-
     fn keeps(&self, local: &mut V::ThreadData, folder: &WalkFolder, dir: &Dir, entry: WalkEntry<'_>) -> bool {
         let is_dir = entry.kind == FileKind::Dir;
-        if self.is_excluded(entry) || (self.rules.uses_ignore_files && folder.ignores(entry.path, is_dir)) {
+        if self.is_excluded(entry) {
+            return false;
+        }
+        if self.rules.uses_ignore_files && folder.ignores(entry.path, is_dir) {
+            self.visitor.count_left_out(local, LeftOut::Ignored);
             return false;
         }
         if entry.path.len() > MAX_PATH_BYTES {

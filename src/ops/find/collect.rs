@@ -153,6 +153,7 @@ impl FindCollector {
         let mut state = self.state();
         state.skipped.unreadable += skipped.unreadable;
         state.skipped.too_deep += skipped.too_deep;
+        state.skipped.ignored += skipped.ignored;
     }
 
     /// Reads the stat of the hits below this folder that have none yet, and drops those that no longer exist.
@@ -166,6 +167,11 @@ impl FindCollector {
             }),
             _ => true,
         });
+    }
+
+    /// Entries that ignore files hid so far.
+    pub(super) fn ignored(&self) -> u64 {
+        self.state().skipped.ignored
     }
 
     /// In order.

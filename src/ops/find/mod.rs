@@ -3,12 +3,14 @@
 
 mod collect;
 mod grouped;
+mod missing;
 mod visit;
 
 use std::{sync::Arc, time::Duration};
 
 use self::{
     collect::{FindCollector, FindHit, FindOrder},
+    missing::MissingNames,
     visit::{FindFilters, FindVisitor},
 };
 use super::{
@@ -16,7 +18,8 @@ use super::{
     cursor::RequestFingerprint,
     folder::wire_kind,
     names::encode_name,
-    scope::{self, ResolvedScope, ScopePath, ScopeTarget, TargetKind},
+    near::explain_missing,
+    scope::{self, MissingPath, ResolvedScope, ScopePath, ScopeTarget, TargetKind},
 };
 use crate::{
     broker::Question,
@@ -52,7 +55,11 @@ impl Handler for Find {
         let mut run = FindRun::new(jail, call, &request)?;
         let paths = sent_paths(call, &request)?;
         let base_dir = request.base_dir.as_deref().map(RawPath::text);
-        let mut scope = scope::resolve(jail, call, &paths, base_dir.as_ref())?;
+        let resolved = scope::resolve(jail, call, &paths, base_dir.as_ref(), MissingPath::SoughtByName);
+        // If nothing is there, the first path is not.
+        let mut scope =
+            resolved.map_err(|error| explain_missing(jail, call, &paths[0].path, base_dir.as_ref(), error))?;
+        run.missing_names = MissingNames::new(&scope.sought).map(Arc::new);
         for target in &mut scope.targets {
             match &run.reached {
                 None => run.find_in_target(call, target)?,
@@ -60,6 +67,7 @@ impl Handler for Find {
                 Some(_) => run.record_reached(absolute_path(jail, &target.name.path)),
             }
         }
+        run.report_missing(&paths, &mut scope)?;
         Ok(run.respond(&scope))
     }
 }
@@ -75,6 +83,7 @@ struct FindRun<'a> {
     collector: Arc<FindCollector>,
     /// Set at the deadline: the first path, in the order of paths, that was not examined. Absolute.
     reached: Option<Vec<u8>>,
+    missing_names: Option<Arc<MissingNames>>,
 }
 
 impl<'a> FindRun<'a> {
@@ -112,7 +121,33 @@ impl<'a> FindRun<'a> {
             fingerprint,
             collector: Arc::new(FindCollector::new(order, limit)),
             reached: None,
+            missing_names: None,
         })
+    }
+
+    /// Names that were not found at any depth are missing. C211 if nothing else was asked for.
+    fn report_missing(&self, paths: &[ScopePath], scope: &mut ResolvedScope) -> Result<()> {
+        // A later page, or a search that ran out of time, has not seen every entry.
+        let Some(names) =
+            self.missing_names.as_ref().filter(|_| self.request.cursor.is_none() && self.reached.is_none())
+        else {
+            return Ok(());
+        };
+        let missing = names.not_found();
+        let nothing_else = scope.existing == 0 && missing.len() == scope.sought.len();
+        if let Some((name, near)) = missing.first().filter(|_| nothing_else) {
+            let mut error = Error::not_found(name).with_near_names(near);
+            if let ignored @ 1.. = self.collector.ignored() {
+                let entries = if ignored == 1 { "entry" } else { "entries" };
+                error
+                    .message
+                    .push_str(&format!("; ignore files hid {ignored} {entries}, gitignore: false also looks there"));
+            }
+            return Err(error);
+        }
+        scope.missing.extend(missing.into_iter().map(|(name, _)| name));
+        scope.missing.sort_by_key(|missing| paths.iter().position(|sent| sent.path.display() == missing));
+        Ok(())
     }
 
     fn find_in_target(&mut self, call: &mut Call, target: &mut ScopeTarget) -> Result<()> {
@@ -156,6 +191,7 @@ impl<'a> FindRun<'a> {
             globs,
             root: root_prefix(self.jail, top),
             prefix_bytes: if top.is_root() { 0 } else { top.rel().len() + 1 },
+            missing_names: self.missing_names.clone(),
         }
     }
 
@@ -165,7 +201,7 @@ impl<'a> FindRun<'a> {
             Ok(dir) => Ok(Some(dir)),
             Err(error) if matches!(error.code, Code::Deadline | Code::OutsideRoots) => Err(error),
             Err(_) => {
-                self.collector.count_skipped(FindSkipped { unreadable: 1, too_deep: 0 });
+                self.collector.count_skipped(FindSkipped { unreadable: 1, ..FindSkipped::default() });
                 Ok(None)
             }
         }
@@ -277,5 +313,7 @@ fn sent_paths(call: &mut Call, request: &FindRequest) -> Result<Vec<ScopePath>> 
     Ok(paths)
 }
 
+#[cfg(test)]
+mod missing_tests;
 #[cfg(test)]
 mod tests;

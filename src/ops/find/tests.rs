@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::jail::testing::{TestJail, TestJailOptions};
 
-fn find(test: &TestJail, request: Value) -> Result<Value> {
+pub(super) fn find(test: &TestJail, request: Value) -> Result<Value> {
     test.run::<Find>(request)
 }
 
@@ -16,7 +16,7 @@ fn names(test: &TestJail, reply: &Value) -> Vec<String> {
     files.iter().map(|file| file["path"].as_str().unwrap().strip_prefix(&root).unwrap().to_owned()).collect()
 }
 
-fn found(test: &TestJail, request: Value) -> Vec<String> {
+pub(super) fn found(test: &TestJail, request: Value) -> Vec<String> {
     let mut request = request;
     request["sort"] = "path".into();
     names(test, &find(test, request).unwrap())

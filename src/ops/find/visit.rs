@@ -2,7 +2,10 @@
 
 use std::{ops::RangeInclusive, sync::Arc};
 
-use super::collect::{FindCollector, FindHit};
+use super::{
+    collect::{FindCollector, FindHit},
+    missing::MissingNames,
+};
 use crate::{
     jail::{
         Dir, EntryStat, HaltReason,
@@ -56,6 +59,8 @@ pub(super) struct FindVisitor {
     pub(super) root: Vec<u8>,
     /// Bytes at the beginning of a root-relative path that the globs do not see.
     pub(super) prefix_bytes: usize,
+    /// Names that are looked for at any depth.
+    pub(super) missing_names: Option<Arc<MissingNames>>,
 }
 
 #[derive(Default)]
@@ -100,6 +105,9 @@ impl Visitor for FindVisitor {
     }
 
     fn admit(&self, buffer: &mut FindBuffer, dir: &Dir, entry: WalkEntry<'_>) -> bool {
+        if let Some(missing) = &self.missing_names {
+            missing.compare(entry.name, &entry.path[self.prefix_bytes..]);
+        }
         buffer.hits.extend(self.hit(dir, entry));
         if buffer.hits.len() >= MAX_BUFFERED_HITS {
             self.collector.add(&mut buffer.hits);
@@ -126,6 +134,7 @@ impl Visitor for FindVisitor {
             LeftOut::TooDeep => buffer.skipped.too_deep += 1,
             // It is listed, which is all that find promises.
             LeftOut::Special => {}
+            LeftOut::Ignored => buffer.skipped.ignored += 1,
         }
     }
 

@@ -15,20 +15,27 @@ use crate::{
         order,
         search::{MatchedLines, ScanCut, ScanOutcome},
     },
-    wire::types::search::Skipped,
+    wire::types::search::{SearchSort, Skipped},
 };
 
-/// An absolute path, in the order of replies.
-#[derive(Debug, PartialEq, Eq)]
-struct PathKey(Vec<u8>);
+/// When a file was changed: seconds since 1970, and nanoseconds. Zero in a search that is sorted by path.
+pub(super) type ModifiedAt = (i64, u32);
 
-impl Ord for PathKey {
+/// The place of a file in the order of replies: the newest first, then by path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct FileKey {
+    pub(super) changed: ModifiedAt,
+    /// Absolute.
+    pub(super) path: Vec<u8>,
+}
+
+impl Ord for FileKey {
     fn cmp(&self, other: &Self) -> Ordering {
-        order::by_component(&self.0, &other.0)
+        other.changed.cmp(&self.changed).then_with(|| order::by_component(&self.path, &other.path))
     }
 }
 
-impl PartialOrd for PathKey {
+impl PartialOrd for FileKey {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
@@ -39,6 +46,7 @@ impl PartialOrd for PathKey {
 pub(super) struct FileHits {
     pub(super) has_path: bool,
     pub(super) content: ScanOutcome,
+    pub(super) etag: Option<String>,
 }
 
 impl FileHits {
@@ -57,7 +65,7 @@ struct HitTotals {
 
 #[derive(Debug, Default)]
 struct SearchCollectorState {
-    files: BTreeMap<PathKey, FileHits>,
+    files: BTreeMap<FileKey, FileHits>,
     totals: HitTotals,
     skipped: Skipped,
 }
@@ -67,6 +75,7 @@ pub(super) struct SearchCollector {
     result_kind: SearchResultKind,
     max_matches: u64,
     budget_bytes: u64,
+    sort: SearchSort,
     state: Mutex<SearchCollectorState>,
     is_full: AtomicBool,
 }
@@ -83,6 +92,7 @@ impl SearchCollector {
             result_kind: plan.result_kind,
             max_matches: plan.max_matches,
             budget_bytes: plan.budget_bytes,
+            sort: plan.sort,
             state: Mutex::default(),
             is_full: AtomicBool::new(false),
         }
@@ -93,14 +103,14 @@ impl SearchCollector {
     }
 
     /// A file's path and its content may come one after the other, and a file of two overlapping folders twice.
-    pub(super) fn add(&self, path: Vec<u8>, hits: FileHits) {
+    pub(super) fn add(&self, key: FileKey, hits: FileHits) {
         let mut state = self.state();
-        let key = PathKey(path);
         let mut known = state.files.remove(&key).unwrap_or_default();
         let before = self.totals_of(&key, &known);
         known.has_path |= hits.has_path;
         if hits.has_content() {
             known.content = hits.content;
+            known.etag = hits.etag;
         }
         let after = self.totals_of(&key, &known);
         state.totals = state.totals.less(before).plus(after);
@@ -108,15 +118,15 @@ impl SearchCollector {
         self.shrink(&mut state);
     }
 
-    fn totals_of(&self, key: &PathKey, hits: &FileHits) -> HitTotals {
-        let path = key.0.len() as u64;
+    fn totals_of(&self, key: &FileKey, hits: &FileHits) -> HitTotals {
+        let path = key.path.len() as u64;
         let paths = u64::from(hits.has_path);
         if self.result_kind != SearchResultKind::Matches {
             let is_hit = u64::from(hits.has_content() || hits.has_path);
             return HitTotals { content: is_hit, paths: 0, bytes: is_hit * path };
         }
         let found = &hits.content.found;
-        let bytes: u64 = found.iter().map(|found| match_cost(&key.0, found)).sum();
+        let bytes: u64 = found.iter().map(|found| match_cost(&key.path, found)).sum();
         HitTotals { content: found.len() as u64, paths, bytes: bytes + paths * path }
     }
 
@@ -141,11 +151,16 @@ impl SearchCollector {
 
     /// True if a page is full and this path comes after it.
     pub(super) fn is_beyond(&self, path: impl FnOnce() -> Vec<u8>) -> bool {
-        if !self.is_full.load(Relaxed) {
+        if !self.is_full.load(Relaxed) || self.sort != SearchSort::Path {
             return false;
         }
         let state = self.state();
-        state.files.last_key_value().is_some_and(|(last, _)| order::by_component(&path(), &last.0).is_gt())
+        state.files.last_key_value().is_some_and(|(last, _)| order::by_component(&path(), &last.path).is_gt())
+    }
+
+    /// A page is full, and this file comes behind it.
+    pub(super) fn is_behind_page(&self, key: &FileKey) -> bool {
+        self.is_full.load(Relaxed) && self.state().files.last_key_value().is_some_and(|(last, _)| key > last)
     }
 
     pub(super) fn count_skipped(&self, more: Skipped) {
@@ -156,13 +171,13 @@ impl SearchCollector {
         skipped.too_deep += more.too_deep;
         skipped.long_line += more.long_line;
         skipped.too_large += more.too_large;
+        skipped.ignored += more.ignored;
     }
 
     /// In order.
-    pub(super) fn take(&self) -> (Vec<(Vec<u8>, FileHits)>, Skipped) {
+    pub(super) fn take(&self) -> (BTreeMap<FileKey, FileHits>, Skipped) {
         let mut state = self.state();
-        let files = std::mem::take(&mut state.files);
-        (files.into_iter().map(|(key, hits)| (key.0, hits)).collect(), state.skipped)
+        (std::mem::take(&mut state.files), state.skipped)
     }
 }
 

@@ -10,7 +10,7 @@ use super::plan::SearchPlan;
 use crate::{
     jail::{HaltReason, JailFile},
     text::{
-        BOM,
+        BOM, Etag,
         search::{MIN_UNCHECKED_BYTES, ScanControl, Scanner, SearchAbort},
         utf16::{self, Utf16},
     },
@@ -36,11 +36,37 @@ pub(super) enum UnsearchedReason {
     TooLarge,
 }
 
+/// What was read of a file.
+pub(super) struct SearchedFile {
+    pub(super) unsearched: Option<UnsearchedReason>,
+    /// The whole file lies in the buffer, unchanged but for its byte order mark.
+    pub(super) whole: Option<WholeFile>,
+}
+
+pub(super) struct WholeFile {
+    bytes: usize,
+    had_bom: bool,
+}
+
 /// One thread's buffers.
 #[derive(Debug, Default)]
 pub(super) struct FileBuffers {
     text: Vec<u8>,
     raw: Vec<u8>,
+}
+
+impl FileBuffers {
+    /// The version of the file that was searched last.
+    pub(super) fn etag(&self, file: &WholeFile) -> String {
+        let text = &self.text[..file.bytes];
+        if !file.had_bom {
+            return Etag::of(text);
+        }
+        let mut etag = Etag::default();
+        etag.push(BOM);
+        etag.push(text);
+        etag.finish()
+    }
 }
 
 enum SearchStop {
@@ -60,15 +86,19 @@ pub(super) fn search(
     scanner: &mut Scanner<'_>,
     buffers: &mut FileBuffers,
     large_buffer_lock: &Mutex<()>,
-) -> Result<Option<UnsearchedReason>, HaltReason> {
+) -> Result<SearchedFile, HaltReason> {
     let mut reader = RegionReader {
         plan,
         source: TextSource::new(file, &mut buffers.raw),
         text: &mut buffers.text,
         end: 0,
+        had_bom: false,
         large_buffer_lock,
     };
-    let outcome = reader.read_head().and_then(|()| {
+    let head = reader.read_head();
+    let is_whole = head.is_ok() && reader.source.has_ended() && reader.source.utf16.is_none();
+    let whole = is_whole.then_some(WholeFile { bytes: reader.end, had_bom: reader.had_bom });
+    let outcome = head.and_then(|()| {
         if plan.pattern.is_multiline() { reader.search_whole(scanner) } else { reader.search_lines(scanner) }
     });
     // Checks first whether an engine gave up, because then the outcome is incomplete.
@@ -85,8 +115,8 @@ pub(super) fn search(
         buffers.text.shrink_to_fit();
     }
     match outcome {
-        Ok(()) => Ok(None),
-        Err(SearchStop::Unsearched(why)) => Ok(Some(why)),
+        Ok(()) => Ok(SearchedFile { unsearched: None, whole }),
+        Err(SearchStop::Unsearched(why)) => Ok(SearchedFile { unsearched: Some(why), whole: None }),
         Err(SearchStop::Halted(halt)) => Err(halt),
     }
 }
@@ -152,6 +182,7 @@ struct RegionReader<'a> {
     /// The buffer; its first `end` bytes are text.
     text: &'a mut Vec<u8>,
     end: usize,
+    had_bom: bool,
     large_buffer_lock: &'a Mutex<()>,
 }
 
@@ -174,6 +205,7 @@ impl RegionReader<'_> {
             }
         } else if self.text[..self.end].starts_with(BOM) {
             self.consume(BOM.len());
+            self.had_bom = true;
         }
         let head = &self.text[..self.end.min(HEAD_BYTES)];
         if memchr::memchr(0, head).is_some() { Err(SearchStop::Unsearched(UnsearchedReason::Binary)) } else { Ok(()) }
@@ -205,7 +237,7 @@ impl RegionReader<'_> {
             }
             self.consume(whole);
             if self.end == self.text.len() {
-                if self.plan.pattern.literal_len().is_some() {
+                if self.plan.streams_long_lines {
                     if self.search_long_line(scanner)? == ScanControl::Stop {
                         return Ok(());
                     }

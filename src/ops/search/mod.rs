@@ -3,21 +3,24 @@
 
 mod collect;
 mod file;
+mod hint;
 mod page;
 mod plan;
+mod select;
 mod visit;
 
 use std::sync::Arc;
 
 use self::{
-    collect::SearchCollector,
+    collect::{FileKey, SearchCollector},
     plan::{LineRanges, SearchPlan},
-    visit::SearchVisitor,
+    visit::{SearchVisitor, changed_at},
 };
 use super::{
     Handler,
     names::decode_path,
-    scope::{self, ScopeTarget, TargetKind},
+    near::explain_missing,
+    scope::{self, MissingPath, ScopeTarget, TargetKind},
 };
 use crate::{
     broker::{Intent, Question},
@@ -26,11 +29,12 @@ use crate::{
         walk::{TreeWalk, Visitor as _, WalkEnd, WalkRules},
     },
     path::{JailPath, RawPath},
+    sys::fs::FileKind,
     text::order,
     wire::{
         Code, Error, Result,
         compat::WireVersion,
-        types::search::{Search, SearchRequest, SearchResponse},
+        types::search::{Search, SearchRequest, SearchResponse, SearchSort},
     },
 };
 
@@ -50,7 +54,8 @@ impl Handler for Search {
     fn run(jail: &Jail, call: &mut Call, request: SearchRequest) -> Result<SearchResponse> {
         plan::check_request(&request)?;
         let mut search_scope = SearchScope::find(jail, call, &request)?;
-        let plan = Arc::new(SearchPlan::new(call, &request)?);
+        let is_wire_02 = jail.settings().wire == WireVersion::V02;
+        let plan = Arc::new(SearchPlan::new(call, &request, is_wire_02)?);
         let collector = Arc::new(SearchCollector::new(&plan));
         let mut run = SearchRun { jail, plan: &plan, collector: &collector, reached: None };
         for target in &mut search_scope.targets {
@@ -62,11 +67,22 @@ impl Handler for Search {
         }
         let reached = run.reached.take();
         let mut response = page::respond(&plan, &collector, reached.as_deref(), search_scope.missing);
-        if jail.settings().wire == WireVersion::V02 {
+        if is_empty(&response) && request.cursor.is_none() {
+            response.hint = hint::of(&request);
+        }
+        if is_wire_02 {
             make_relative(jail, &mut response);
         }
         Ok(response)
     }
+}
+
+/// Nothing was found, and nothing is left to be searched.
+fn is_empty(response: &SearchResponse) -> bool {
+    response.content_matches.is_empty()
+        && response.path_matches.is_empty()
+        && response.files.as_ref().is_none_or(Vec::is_empty)
+        && !response.truncated
 }
 
 /// In wire 0.2 all paths are relative to the only root.
@@ -101,15 +117,23 @@ impl SearchScope {
     fn find(jail: &Jail, call: &mut Call, request: &SearchRequest) -> Result<Self> {
         let Some(paths) = &request.paths else {
             let (name, base_dir) = sent_folder(request)?;
-            let folder = jail.locate(call, &name, base_dir.as_ref())?;
-            let entry = jail.open(call, &folder, Intent::Read)?;
-            entry.check_dir(jail, call)?;
-            let targets = vec![ScopeTarget::folder(folder, entry)];
+            let opened = jail.locate(call, &name, base_dir.as_ref()).and_then(|folder| {
+                let entry = jail.open(call, &folder, Intent::Read)?;
+                Ok((folder, entry))
+            });
+            let (folder, entry) =
+                opened.map_err(|error| explain_missing(jail, call, &name, base_dir.as_ref(), error))?;
+            if entry.kind() != FileKind::File {
+                entry.check_dir(jail, call)?;
+            }
+            let targets = vec![ScopeTarget::opened(folder, entry)];
             return Ok(Self { targets, lines: vec![LineRanges::new()], missing: Vec::new() });
         };
         let (sent, lines) = plan::sent_paths(call, paths)?;
         let base_dir = request.base_dir.as_deref().map(RawPath::text);
-        let scope = scope::resolve(jail, call, &sent, base_dir.as_ref())?;
+        let resolved = scope::resolve(jail, call, &sent, base_dir.as_ref(), MissingPath::Reported);
+        // If nothing is there, the first path is not.
+        let scope = resolved.map_err(|error| explain_missing(jail, call, &sent[0].path, base_dir.as_ref(), error))?;
         for target in &scope.targets {
             if matches!(target.kind, TargetKind::Folder(_)) && !lines[target.entry].is_empty() {
                 return Err(Error::bad_input(format!(
@@ -174,12 +198,14 @@ impl SearchRun<'_> {
     ) -> Result<()> {
         let searching = SearchVisitor::new(self.jail, self.plan, self.collector, path, None);
         let absolute = absolute_path(self.jail, path);
-        if !self.plan.is_remaining(&absolute) {
+        let changed = changed_at(entry.stat());
+        let key_time = self.plan.time_in_order(|| Some(changed)).unwrap_or_default();
+        if !self.plan.is_remaining(&FileKey { changed: key_time, path: absolute.clone() }) {
             return Ok(());
         }
         entry.check_content(self.jail, call)?;
         let mut local = searching.new_thread_data();
-        searching.match_path(&mut local, path.rel());
+        searching.match_path(&mut local, path.rel(), || Some(changed));
         if self.plan.searches_content {
             let file = entry.open_content(self.jail, call).map_err(|_| EntryOpenError::Unreadable);
             if let Err(halt) = searching.search_file(&mut local, path.rel(), file, lines) {
@@ -196,11 +222,14 @@ impl SearchRun<'_> {
     /// Where the walk of a folder begins if this reply continues another one. `None` if the replies before cover the whole
     /// folder.
     fn first_path(&self, top: &JailPath) -> Option<Option<Vec<u8>>> {
-        let Some(from) = &self.plan.resume_point else { return Some(None) };
+        let from = match &self.plan.resume_point {
+            Some(from) if self.plan.sort == SearchSort::Path => &from.key.path,
+            _ => return Some(None),
+        };
         let root = root_prefix(self.jail, top);
-        match order::below(&from.path, &root) {
+        match order::below(from, &root) {
             Some(below) => Some(Some(below.to_vec())),
-            None => order::by_component(&from.path, &root).is_le().then_some(None),
+            None => order::by_component(from, &root).is_le().then_some(None),
         }
     }
 
@@ -224,5 +253,7 @@ fn root_prefix(jail: &Jail, path: &JailPath) -> Vec<u8> {
     root
 }
 
+#[cfg(test)]
+mod options_tests;
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,7 @@
 //! Builds the reply: as many hits as a page holds, in order, and where the next page begins. Pure.
 
 use super::{
-    collect::{FileHits, SearchCollector, match_cost},
+    collect::{FileHits, FileKey, ModifiedAt, SearchCollector, match_cost},
     plan::{ResumePoint, SearchPlan, SearchResultKind},
 };
 use crate::{
@@ -10,7 +10,9 @@ use crate::{
         order,
         search::{MatchedLines, ScanCut, ScanOutcome},
     },
-    wire::types::search::{ContentMatch, FileMatch, PathMatch, SearchResponse, SearchTruncated as Truncated, Skipped},
+    wire::types::search::{
+        ContentMatch, FileMatch, PathMatch, SearchResponse, SearchSort, SearchTruncated as Truncated, Skipped,
+    },
 };
 
 /// `reached`: the deadline has passed, and from this path on the hits are incomplete.
@@ -23,23 +25,29 @@ pub(super) fn respond(
     let (files, skipped) = collector.take();
     let mut page = SearchPage::new(plan, skipped, missing_paths);
     let mut end = None;
-    for (path, hits) in files {
-        if reached.is_some_and(|reached| order::by_component(&path, reached).is_ge()) {
+    // By time, a file that was not reached may stand anywhere: all that was found is shown, and there is nowhere to go on.
+    let reached_path = reached.filter(|_| plan.sort == SearchSort::Path);
+    for (key, hits) in files {
+        if reached_path.is_some_and(|reached| order::by_component(&key.path, reached).is_ge()) {
             break;
         }
-        if let Err(stopped) = page.add(&path, hits) {
+        if let Err(stopped) = page.add(&key, hits) {
             end = Some(stopped);
             break;
         }
     }
-    if let (None, Some(reached)) = (&end, reached) {
-        let from = ResumePoint { path: reached.to_vec(), in_content: false, after_offset: None };
-        // The place may be the very file that a reply before ended in.
-        let same = plan.resume_point_in(reached);
-        let from = same.map_or(from, |same| ResumePoint { path: reached.to_vec(), ..*same });
-        end = Some((Truncated::Deadline, from));
-    }
     let mut response = page.response;
+    if let (None, Some(reached)) = (&end, reached) {
+        response.truncated = true;
+        response.truncated_reason = Some(Truncated::Deadline);
+        if plan.sort == SearchSort::Mtime {
+            return response;
+        }
+        let key = FileKey { changed: ModifiedAt::default(), path: reached.to_vec() };
+        // The place may be the very file that a reply before ended in.
+        let from = plan.resume_point_in(reached).cloned();
+        end = Some((Truncated::Deadline, from.unwrap_or(ResumePoint { key, in_content: false, after_offset: None })));
+    }
     if let Some((reason, from)) = end {
         response.truncated = true;
         response.truncated_reason = Some(reason);
@@ -71,14 +79,16 @@ impl<'a> SearchPage<'a> {
             pattern_used: plan.pattern.repaired().map(Into::into),
             pattern_repaired: plan.pattern.repaired().is_some(),
             missing_paths,
+            hint: None,
         };
         Self { plan, response, left_bytes: plan.budget_bytes }
     }
 
-    /// Adds the hits of a file. The error is the place where the page ended.
-    fn add(&mut self, path: &[u8], hits: FileHits) -> Result<(), PageEnd> {
+    /// The error says where the page ended.
+    fn add(&mut self, key: &FileKey, hits: FileHits) -> Result<(), PageEnd> {
+        let path = &key.path;
         let (text, bytes) = encode_name(path);
-        let at = |in_content, after_offset| ResumePoint { path: path.to_vec(), in_content, after_offset };
+        let at = |in_content, after_offset| ResumePoint { key: key.clone(), in_content, after_offset };
         if let Some(files) = &mut self.response.files {
             let is_full = files.len() as u64 >= self.plan.max_matches;
             take_bytes(is_full, &mut self.left_bytes, path.len() as u64).map_err(|why| (why, at(false, None)))?;
@@ -96,6 +106,7 @@ impl<'a> SearchPage<'a> {
         let mut last = within.and_then(|from| from.after_offset);
         let ScanOutcome { found, cut, .. } = hits.content;
         let count = found.len();
+        let mut etag = hits.etag;
         for (index, found) in found.into_iter().enumerate() {
             let is_full = self.response.content_matches.len() as u64 >= self.plan.max_matches;
             let offset = found.offset;
@@ -103,7 +114,10 @@ impl<'a> SearchPage<'a> {
             take_bytes(is_full, &mut self.left_bytes, match_cost(path, &found))
                 .map_err(|why| (why, at(in_content, last)))?;
             let more_in_file = cut == Some(ScanCut::PerFile) && index + 1 == count;
-            self.response.content_matches.push(content_match(text.clone(), bytes.clone(), found, more_in_file));
+            self.response.content_matches.push(ContentMatch {
+                etag: etag.take(),
+                ..content_match(text.clone(), bytes.clone(), found, more_in_file)
+            });
             last = Some(offset);
         }
         Ok(())
@@ -133,5 +147,6 @@ fn content_match(path: String, path_bytes: Option<String>, found: MatchedLines, 
         before,
         after,
         more_in_file,
+        etag: None,
     }
 }

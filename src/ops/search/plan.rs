@@ -2,24 +2,23 @@
 
 use std::time::Duration;
 
-use globset::GlobSet;
 use serde_json::Value;
 
 use crate::{
     jail::{Call, Clock},
     ops::{cursor::RequestFingerprint, scope::ScopePath},
-    text::{
-        globs::{self, StarAtSlash},
-        name_globs::NameGlobs,
-        order,
-        search::{PatternOptions, ScanOptions, SearchPattern},
-    },
+    text::search::{PatternOptions, ScanOptions, SearchPattern},
     wire::{
         Code, Error, Result,
         decode::decode,
         function::Function,
-        types::search::{Search, SearchEntry, SearchRequest},
+        types::search::{Search, SearchEntry, SearchRequest, SearchSort},
     },
+};
+
+use super::{
+    collect::{FileKey, ModifiedAt},
+    select::FileSelection,
 };
 
 /// Neighbour lines that may be asked for.
@@ -44,6 +43,18 @@ pub(super) fn check_request(request: &SearchRequest) -> Result<()> {
     }
     if request.files_only == Some(true) && request.count_only == Some(true) {
         return Err(Error::bad_input("give files_only or count_only, not both"));
+    }
+    if request.only_matching == Some(true) {
+        if request.invert == Some(true) {
+            return Err(Error::bad_input(
+                "give only_matching or invert, not both: a line that does not match has no match to show",
+            ));
+        }
+        if let Some((field, _)) = context.iter().find(|(_, lines)| lines.is_some_and(|lines| lines > 0)) {
+            return Err(Error::bad_input(format!(
+                "{field}: not with only_matching, which shows no lines; leave one of them away"
+            )));
+        }
     }
     if request.paths.is_some() && (request.path.is_some() || request.path_bytes.is_some()) {
         return Err(Error::bad_input("give path or paths, not both"));
@@ -124,11 +135,10 @@ pub(super) enum SearchResultKind {
     Counts,
 }
 
-/// The place where a reply continues.
-#[derive(Debug, PartialEq, Eq)]
+/// Where a reply goes on.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ResumePoint {
-    /// Absolute.
-    pub(super) path: Vec<u8>,
+    pub(super) key: FileKey,
     /// The file's path was shown already.
     pub(super) in_content: bool,
     /// Its matches up to here were shown.
@@ -151,43 +161,28 @@ pub(super) struct SearchPlan {
     pub(super) clock: Clock,
     pub(super) resume_point: Option<ResumePoint>,
     pub(super) fingerprint: RequestFingerprint,
-    include: Option<GlobSelection>,
-    exclude: Option<GlobSelection>,
-    excluded_folders: GlobSet,
-}
-
-/// A list of globs; names decide where they can.
-struct GlobSelection {
-    names: NameGlobs,
-    set: GlobSet,
-}
-
-impl GlobSelection {
-    fn new(globs: Option<&[String]>, field: &str) -> Result<Option<Self>> {
-        let Some(globs) = globs.filter(|globs| !globs.is_empty()) else { return Ok(None) };
-        Ok(Some(Self { names: NameGlobs::new(globs.iter().map(String::as_str)), set: compile(globs, field)? }))
-    }
-
-    fn has(&self, name: &[u8], path: &[u8]) -> bool {
-        self.names.has_name(name) || (self.names.needs_path() && globs::matches(&self.set, path))
-    }
-}
-
-fn compile(globs: &[String], field: &str) -> Result<GlobSet> {
-    globs::compile(globs, StarAtSlash::Crosses).map_err(|wrong| Error::bad_input(format!("{field}: bad glob {wrong}")))
+    pub(super) files: FileSelection,
+    pub(super) sort: SearchSort,
+    pub(super) wants_etags: bool,
+    pub(super) is_inverted: bool,
+    /// A literal needs no whole line, unless every match of the line is wanted, or the lines without one.
+    pub(super) streams_long_lines: bool,
 }
 
 impl SearchPlan {
-    pub(super) fn new(call: &Call, request: &SearchRequest) -> Result<Self> {
+    pub(super) fn new(call: &Call, request: &SearchRequest, is_wire_02: bool) -> Result<Self> {
         let limits = &call.limits;
-        let include = GlobSelection::new(request.include_globs.as_deref(), "include_globs")?;
-        let exclude = GlobSelection::new(request.exclude_globs.as_deref(), "exclude_globs")?;
-        let excluded = request.exclude_globs.iter().flatten();
-        let folders: Vec<String> = excluded.filter_map(|glob| glob.strip_suffix("/**")).map(Into::into).collect();
+        let files = FileSelection::new(request, is_wire_02)?;
         let pattern = SearchPattern::new(&request.query, pattern_options(request)).map_err(|wrong| {
             let what = if request.regex == Some(true) { "query: invalid regex: " } else { "query: " };
             Error::bad_input(format!("{what}{wrong}"))
         })?;
+        let is_inverted = request.invert == Some(true);
+        if is_inverted && pattern.is_multiline() {
+            return Err(Error::bad_input(
+                "invert: works line by line, and this search is over several lines; leave invert or multiline away",
+            ));
+        }
         let result_kind = match (request.files_only, request.count_only) {
             (Some(true), _) => SearchResultKind::Files,
             (_, Some(true)) => SearchResultKind::Counts,
@@ -197,13 +192,15 @@ impl SearchPlan {
         let same = SearchRequest { cursor: None, max_matches: None, ..request.clone() };
         let fingerprint = RequestFingerprint::of(Search::NAME, &same);
         let max_matches = u64::from(request.max_matches.unwrap_or(limits.search_default_max_matches));
+        let sort = request.sort.unwrap_or(SearchSort::Path);
         let scan_options = scan_options(call, request, result_kind, max_matches);
         Ok(Self {
+            streams_long_lines: pattern.literal_len().is_some() && !is_inverted && !scan_options.each_match,
             pattern,
             searches_content,
-            // Lists of files are about content, unless that is not searched.
+            // Lists of files, and lines that do not match, are about content, unless that is not searched.
             searches_paths: request.search_paths != Some(false)
-                && !(result_kind != SearchResultKind::Matches && searches_content),
+                && !((result_kind != SearchResultKind::Matches || is_inverted) && searches_content),
             uses_excludes: request.use_default_excludes != Some(false),
             obeys_ignore_files: request.gitignore == Some(true),
             result_kind,
@@ -213,50 +210,64 @@ impl SearchPlan {
             max_line_buffer: usize::try_from(limits.search_max_line_buffer).unwrap_or(usize::MAX),
             max_whole_bytes: limits.max_read_bytes,
             clock: call.clock().for_partial_work(Duration::MAX),
-            resume_point: request.cursor.as_deref().map(|cursor| read_cursor(fingerprint, cursor)).transpose()?,
+            resume_point: request.cursor.as_deref().map(|cursor| read_cursor(fingerprint, sort, cursor)).transpose()?,
             fingerprint,
-            include,
-            exclude,
-            excluded_folders: compile(&folders, "exclude_globs")?,
+            files,
+            sort,
+            wants_etags: request.etag == Some(true),
+            is_inverted,
         })
     }
 
-    /// By its name and its path below the root.
-    pub(super) fn selects(&self, name: &[u8], path: &[u8]) -> bool {
-        self.include.as_ref().is_none_or(|include| include.has(name, path))
-            && !self.exclude.as_ref().is_some_and(|exclude| exclude.has(name, path))
+    /// When the file was changed, as far as the order of the reply depends on it. None if the file is gone.
+    pub(super) fn time_in_order(&self, changed: impl FnOnce() -> Option<ModifiedAt>) -> Option<ModifiedAt> {
+        match self.sort {
+            SearchSort::Path => Some(ModifiedAt::default()),
+            SearchSort::Mtime => changed(),
+        }
     }
 
-    /// Nothing in this folder can be selected.
-    pub(super) fn excludes_folder(&self, path: &[u8]) -> bool {
-        !self.excluded_folders.is_empty() && globs::matches(&self.excluded_folders, path)
-    }
-
-    /// True unless the replies before have finished this file.
-    pub(super) fn is_remaining(&self, absolute: &[u8]) -> bool {
-        self.resume_point.as_ref().is_none_or(|from| order::by_component(absolute, &from.path).is_ge())
+    /// Not a file that the reply before dealt with.
+    pub(super) fn is_remaining(&self, key: &FileKey) -> bool {
+        self.resume_point.as_ref().is_none_or(|from| *key >= from.key)
     }
 
     /// The place in this file where the reply before ended, if it ended in this file.
     pub(super) fn resume_point_in(&self, absolute: &[u8]) -> Option<&ResumePoint> {
-        self.resume_point.as_ref().filter(|from| from.path == absolute)
+        self.resume_point.as_ref().filter(|from| from.key.path == absolute)
     }
 
     pub(super) fn write_cursor(&self, from: &ResumePoint) -> String {
         let offset = from.after_offset.map_or(0, |offset| offset.saturating_add(1));
-        self.fingerprint.encode_cursor(&[u64::from(from.in_content), offset], &from.path)
+        let in_content = u64::from(from.in_content);
+        let FileKey { changed: (seconds, nanos), path } = &from.key;
+        match self.sort {
+            SearchSort::Path => self.fingerprint.encode_cursor(&[in_content, offset], path),
+            SearchSort::Mtime => {
+                // Bit by bit, as it is read.
+                self.fingerprint.encode_cursor(&[in_content, offset, *seconds as u64, u64::from(*nanos)], path)
+            }
+        }
     }
 }
 
-fn read_cursor(mark: RequestFingerprint, cursor: &str) -> Result<ResumePoint> {
-    let ([in_content, offset], path) = mark.decode_cursor::<2>(cursor)?;
-    Ok(ResumePoint { path, in_content: in_content != 0, after_offset: offset.checked_sub(1) })
+fn read_cursor(fingerprint: RequestFingerprint, sort: SearchSort, cursor: &str) -> Result<ResumePoint> {
+    let ([in_content, offset, seconds, nanos], path) = match sort {
+        SearchSort::Path => {
+            let ([in_content, offset], path) = fingerprint.decode_cursor::<2>(cursor)?;
+            ([in_content, offset, 0, 0], path)
+        }
+        SearchSort::Mtime => fingerprint.decode_cursor::<4>(cursor)?,
+    };
+    let key = FileKey { changed: (seconds as i64, nanos as u32), path };
+    Ok(ResumePoint { key, in_content: in_content != 0, after_offset: offset.checked_sub(1) })
 }
 
 fn pattern_options(request: &SearchRequest) -> PatternOptions {
     PatternOptions {
         is_regex: request.regex == Some(true),
         ignores_case: request.ignore_case == Some(true),
+        smart_case: request.smart_case == Some(true),
         is_word: request.word == Some(true),
         multiline: request.multiline,
         no_repair: request.repair == Some(false),
@@ -285,6 +296,8 @@ fn scan_options(call: &Call, request: &SearchRequest, result_kind: SearchResultK
         },
         max_per_file: request.max_per_file.map_or(u64::MAX, u64::from),
         counts_only: result_kind != SearchResultKind::Matches,
+        each_match: request.only_matching == Some(true),
+        is_inverted: request.invert == Some(true),
         max_bytes: limits.search_response_budget_bytes,
         match_overhead_bytes: 0,
         after_offset: None,

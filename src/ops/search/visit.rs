@@ -3,21 +3,21 @@
 use std::sync::{Arc, Mutex};
 
 use super::{
-    collect::{FileHits, SearchCollector},
+    collect::{FileHits, FileKey, ModifiedAt, SearchCollector},
     file::{self, FileBuffers, UnsearchedReason},
     plan::SearchPlan,
     root_prefix,
 };
 use crate::{
     jail::{
-        Dir, EntryOpenError, HaltReason, Jail, JailFile,
+        Dir, EntryOpenError, EntryStat, HaltReason, Jail, JailFile,
         walk::{LeftOut, Visitor, WalkEntry},
     },
     ops::scope::FolderGlobs,
     path::JailPath,
-    sys::fs::FileKind,
+    sys::fs::{FileKind, FileStat},
     text::search::{EngineBuffers, ScanOptions, Scanner},
-    wire::types::search::Skipped,
+    wire::types::search::{SearchSort, Skipped},
 };
 
 pub(super) struct SearchVisitor {
@@ -64,18 +64,27 @@ impl SearchVisitor {
         [&self.root, path].concat()
     }
 
-    pub(super) fn match_path(&self, buffers: &mut SearchBuffers, path: &[u8]) {
-        // The entries of a folder are visited without a break, and a slow regex may need all the time for their names. Once
-        // the time is up, names are skipped: the walk checks the clock after each folder, and the next call begins with this
-        // folder again.
+    /// `changed`: when the file was changed; None if it is gone.
+    pub(super) fn match_path(
+        &self,
+        buffers: &mut SearchBuffers,
+        path: &[u8],
+        changed: impl FnOnce() -> Option<ModifiedAt>,
+    ) {
+        // A folder is met in one go, and a slow regex may take all the time there is for its names: then the walk, which
+        // looks at the clock behind each folder, goes back to its beginning.
         let is_late = || self.plan.pattern.literal_len().is_none() && self.plan.clock.check().is_err();
-        if !self.plan.searches_paths || is_late() || !self.plan.pattern.matches(&mut buffers.scratch, path) {
+        if !self.plan.searches_paths
+            || is_late()
+            || self.plan.pattern.matches(&mut buffers.scratch, path) == self.plan.is_inverted
+        {
             return;
         }
-        let absolute = self.absolute(path);
-        let is_shown = self.plan.resume_point_in(&absolute).is_some_and(|from| from.in_content);
-        if self.plan.is_remaining(&absolute) && !is_shown {
-            self.collector.add(absolute, FileHits { has_path: true, ..FileHits::default() });
+        let Some(changed) = self.plan.time_in_order(changed) else { return };
+        let key = FileKey { changed, path: self.absolute(path) };
+        let is_shown = self.plan.resume_point_in(&key.path).is_some_and(|from| from.in_content);
+        if self.plan.is_remaining(&key) && !is_shown {
+            self.collector.add(key, FileHits { has_path: true, ..FileHits::default() });
         }
     }
 
@@ -98,8 +107,16 @@ impl SearchVisitor {
                 return Ok(());
             }
         };
+        let changed = self.plan.time_in_order(|| Some(changed_at(file.stat()))).unwrap_or_default();
+        if self.plan.sort == SearchSort::Mtime {
+            let key = FileKey { changed, path: self.absolute(path) };
+            if !self.plan.is_remaining(&key) || self.collector.is_behind_page(&key) {
+                return Ok(());
+            }
+        }
         if let Some(from) = &self.plan.resume_point {
-            let is_here = from.path.len() == self.root.len() + path.len() && from.path.ends_with(path);
+            let from_path = &from.key.path;
+            let is_here = from_path.len() == self.root.len() + path.len() && from_path.ends_with(path);
             buffers.scan_options.after_offset = from.after_offset.filter(|_| is_here);
         }
         buffers.scan_options.match_overhead_bytes = (self.root.len() + path.len()) as u64;
@@ -107,12 +124,16 @@ impl SearchVisitor {
             buffers.scan_options.lines = lines.to_vec();
         }
         let mut scanner = Scanner::new(&self.plan.pattern, &mut buffers.scratch, &buffers.scan_options);
-        let unsearched =
+        let searched =
             file::search(&self.plan, &file, &mut scanner, &mut buffers.file_buffers, &self.large_buffer_lock)?;
         let content = scanner.finish();
-        buffers.skipped.count(unsearched);
+        buffers.skipped.count(searched.unsearched);
+        // Only the files of which the reply shows lines are hashed.
+        let whole = searched.whole.filter(|_| self.plan.wants_etags && !content.found.is_empty());
+        let etag = whole.map(|whole| buffers.file_buffers.etag(&whole));
         if content.count > 0 || content.cut.is_some() {
-            self.collector.add(self.absolute(path), FileHits { has_path: false, content });
+            self.collector
+                .add(FileKey { changed, path: self.absolute(path) }, FileHits { has_path: false, content, etag });
         }
         Ok(())
     }
@@ -131,13 +152,13 @@ impl Visitor for SearchVisitor {
         }
     }
 
-    fn admit(&self, buffers: &mut SearchBuffers, _: &Dir, entry: WalkEntry<'_>) -> bool {
+    fn admit(&self, buffers: &mut SearchBuffers, dir: &Dir, entry: WalkEntry<'_>) -> bool {
         let is_special = match entry.kind {
             FileKind::File => false,
             FileKind::Fifo | FileKind::Socket | FileKind::Device => true,
             FileKind::Dir | FileKind::Symlink | FileKind::Unknown => return false,
         };
-        if !self.plan.selects(entry.name, entry.path)
+        if !self.plan.files.has_file(entry.name, entry.path, self.prefix_bytes)
             || !self.globs.as_ref().is_none_or(|globs| globs.has(&entry.path[self.prefix_bytes..]))
         {
             return false;
@@ -146,12 +167,15 @@ impl Visitor for SearchVisitor {
             buffers.skipped.special += u64::from(self.plan.searches_content);
             return false;
         }
-        self.match_path(buffers, entry.path);
+        self.match_path(buffers, entry.path, || match dir.stat_entry(entry.name)? {
+            EntryStat::Entry(stat) => Some(changed_at(&stat)),
+            EntryStat::MountPoint => None,
+        });
         self.plan.searches_content
     }
 
     fn enters(&self, folder: WalkEntry<'_>) -> bool {
-        !self.plan.excludes_folder(folder.path)
+        !self.plan.files.excludes_folder(folder.name, folder.path, self.prefix_bytes)
     }
 
     fn visit(&self, buffers: &mut SearchBuffers, dir: &Dir, entry: WalkEntry<'_>) -> Result<(), HaltReason> {
@@ -167,12 +191,17 @@ impl Visitor for SearchVisitor {
             LeftOut::Unreadable => buffers.skipped.unreadable += 1,
             LeftOut::Special => buffers.skipped.special += 1,
             LeftOut::TooDeep => buffers.skipped.too_deep += 1,
+            LeftOut::Ignored => buffers.skipped.ignored += 1,
         }
     }
 
     fn finish_thread(&self, buffers: SearchBuffers) {
         self.collector.count_skipped(buffers.skipped);
     }
+}
+
+pub(super) fn changed_at(stat: &FileStat) -> ModifiedAt {
+    (stat.mtime, stat.mtime_ns)
 }
 
 impl Skipped {

@@ -10,10 +10,11 @@ mod visit;
 use super::{
     Handler, folder,
     names::{decode_path, encode_path},
+    near::explain_missing,
 };
 use crate::{
     broker::{Intent, Question},
-    jail::{Call, Jail, Located},
+    jail::{Call, Jail, Located, walk::RulesAbove},
     path::{JailPath, RawPath},
     wire::{
         Result,
@@ -32,8 +33,11 @@ impl Handler for Tree {
 
     fn run(jail: &Jail, call: &mut Call, request: TreeRequest) -> Result<TreeResponse> {
         let (sent, base_dir) = sent_folder(&request)?;
-        let top = jail.locate(call, &sent, base_dir.as_ref())?;
-        let entry = jail.open(call, &top, Intent::Read)?;
+        let opened = jail.locate(call, &sent, base_dir.as_ref()).and_then(|top| {
+            let entry = jail.open(call, &top, Intent::Read)?;
+            Ok((top, entry))
+        });
+        let (top, entry) = opened.map_err(|error| explain_missing(jail, call, &sent, base_dir.as_ref(), error))?;
         let (path, path_bytes) = encode_path(jail, &top.path);
         let (name, name_bytes) = root_name(jail, &top);
         let stat = *entry.stat();
@@ -48,12 +52,17 @@ impl Handler for Tree {
             children: None,
             truncated: None,
         };
-        let mut response = TreeResponse { path, path_bytes, root };
+        let obeys_ignore_files = request.gitignore == Some(true);
+        // The longest number that the reply may have to hold.
+        let mut response =
+            TreeResponse { path, path_bytes, root, ignored: if obeys_ignore_files { u64::MAX } else { 0 } };
         let budget = TreeBudget::new(call.limits.tree_response_budget_bytes, json_len(&response));
         let dir = entry.open_dir(jail, call)?;
         let options = options(jail, call, &request, dir.path());
         let hints = Hints::new(&sent, &call.limits, options.max_depth);
-        response.root = TreeVisitor::new(jail, call, options, hints).run(&dir, budget, response.root)?;
+        let above = if obeys_ignore_files { RulesAbove::read(jail, call, dir.path())? } else { RulesAbove::default() };
+        let visitor = TreeVisitor::new(jail, call, options, hints);
+        (response.root, response.ignored) = visitor.run(&dir, above, budget, response.root)?;
         Ok(response)
     }
 }
@@ -69,6 +78,7 @@ fn options(jail: &Jail, call: &Call, request: &TreeRequest, top: &JailPath) -> T
         max_depth: request.max_depth.unwrap_or(limits.tree_default_depth).min(limits.tree_max_depth),
         per_folder_limit: request.per_folder_limit.unwrap_or(limits.tree_per_folder_limit).max(1).into(),
         // A caller that names an excluded folder wants to see it.
+        obeys_ignore_files: request.gitignore == Some(true),
         excludes: request.use_default_excludes != Some(false) && !jail.excludes().has_folder(top),
     }
 }
@@ -82,5 +92,7 @@ fn root_name(jail: &Jail, top: &Located) -> (String, Option<String>) {
 
 #[cfg(test)]
 mod bound_tests;
+#[cfg(test)]
+mod ignore_tests;
 #[cfg(test)]
 mod tests;

@@ -9,7 +9,10 @@ use std::{cell::Cell, collections::VecDeque};
 use crate::{
     jail::{
         Call, DeniedInListings, Dir, DirEntry, EntryStat, Jail, NameList, folder_list_error,
-        walk::{FolderVisitor, ListedFolder, OpenedFolder, WalkFolder, WalkOrder, entry_kind, join_path, walk_alone},
+        walk::{
+            FolderVisitor, ListedFolder, OpenedFolder, RulesAbove, WalkFolder, WalkOrder, entry_kind, join_path,
+            walk_alone_below,
+        },
     },
     ops::{
         folder::{self, EntryMetadata},
@@ -35,6 +38,7 @@ pub(super) struct TreeOptions {
     pub(super) max_depth: u32,
     pub(super) per_folder_limit: u64,
     pub(super) excludes: bool,
+    pub(super) obeys_ignore_files: bool,
 }
 
 /// A node that may still be opened.
@@ -66,6 +70,8 @@ pub(super) struct TreeBuilder<'a> {
     unopened: VecDeque<UnopenedFolder>,
     /// The folder that the walk reads now.
     current: Option<UnopenedFolder>,
+    /// Entries that ignore files hid.
+    ignored: u64,
     is_denied: DeniedTest<'a>,
 }
 
@@ -82,27 +88,36 @@ impl<'a> TreeVisitor<'a> {
         Self { jail, call, options, hints, is_used_up: Cell::new(false) }
     }
 
-    /// `dir` is the folder of the node `root`.
-    pub(super) fn run(self, dir: &Dir, budget: TreeBudget, root: TreeNode) -> Result<TreeNode> {
+    /// `dir` is the folder of the node `root`, and `above` the ignore rules above it. Returns the node, and how many entries ignore
+    /// files hid.
+    pub(super) fn run(
+        self,
+        dir: &Dir,
+        above: RulesAbove,
+        budget: TreeBudget,
+        root: TreeNode,
+    ) -> Result<(TreeNode, u64)> {
         let mut builder = TreeBuilder {
             budget,
             nodes: Vec::new(),
             opened: Vec::new(),
             unopened: VecDeque::new(),
             current: None,
+            ignored: 0,
             is_denied: Box::new(|_| true),
         };
         let root = self.classify(root, Vec::new(), 0, false);
         // The reply always has its first node, even beyond the budget.
         builder.budget.take_anyway(root.reserved_bytes());
         if builder.push(root) {
-            builder = walk_alone(self.call.clock(), dir, WalkOrder::ByLevel, &self, builder)?;
+            builder = walk_alone_below(self.call.clock(), dir, above, WalkOrder::ByLevel, &self, builder)?;
         }
         while let Some(folder) = builder.unopened.pop_front() {
             builder.budget.give_back(folder.reserved_bytes);
             builder.close_folder(&folder, self.hints.budget(&folder.below));
         }
-        Ok(builder.assemble())
+        let ignored = builder.ignored;
+        Ok((builder.assemble(), ignored))
     }
 
     /// Decides whether a folder will be opened, and gives the reason if not. The contract puts `is_excluded` before the
@@ -164,6 +179,14 @@ impl<'a> TreeVisitor<'a> {
             builder.budget.take_anyway(note_bytes(&note));
             builder.nodes[folder.node_index].truncated = Some(note);
         }
+    }
+
+    /// Hidden by ignore files, and counted as such.
+    fn is_ignored(&self, builder: &mut TreeBuilder<'a>, folder: &WalkFolder, dir: &Dir, entry: &DirEntry<'_>) -> bool {
+        let is_dir = entry_kind(dir, entry) == Some(FileKind::Dir);
+        let is_ignored = folder.hides_entry(self.jail, dir, entry.name, is_dir);
+        builder.ignored += u64::from(is_ignored);
+        is_ignored
     }
 
     /// True for an excluded entry that is no folder. It is left out without a note.
@@ -232,7 +255,8 @@ impl<'a> FolderVisitor for &TreeVisitor<'a> {
         let hides = self.jail.settings().list_denied == DeniedInListings::Hide;
         let is_left_out = self.jail.is_private_entry(folder.path(), entry.name)
             || (hides && (builder.is_denied)(entry.name))
-            || (self.options.excludes && self.is_excluded_name(dir, entry));
+            || (self.options.excludes && self.is_excluded_name(dir, entry))
+            || (self.options.obeys_ignore_files && self.is_ignored(builder, folder, dir, entry));
         match is_left_out {
             true => None,
             false if is_taken => entry_kind(dir, entry),

@@ -13,6 +13,7 @@ mod pattern;
 mod repair;
 mod required;
 mod scan;
+mod smart_case;
 
 pub use clip::ClippedLine;
 pub use engine::{MIN_UNCHECKED_BYTES, SearchAbort};

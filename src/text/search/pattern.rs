@@ -12,7 +12,7 @@ use regex_syntax::{
 
 use super::{
     engine::{Cache, MIN_UNCHECKED_BYTES, RegexEngine, SearchAbort, SearchCancellation},
-    hir, repair, required,
+    hir, repair, required, smart_case,
 };
 
 /// Longest literal.
@@ -27,6 +27,8 @@ const MAX_NESTING: u32 = 100;
 pub struct PatternOptions {
     pub is_regex: bool,
     pub ignores_case: bool,
+    /// Ignore case unless the pattern has an upper-case letter.
+    pub smart_case: bool,
     pub is_word: bool,
     /// None: where the pattern holds a line break.
     pub multiline: Option<bool>,
@@ -71,6 +73,11 @@ impl EngineBuffers {
         self.cancellation.abort.take()
     }
 
+    /// Whether an engine gave up, and so decided nothing about the rest of the text.
+    pub(super) fn has_aborted(&self) -> bool {
+        self.cancellation.abort.is_some()
+    }
+
     /// True if the call is over. Then also records that as the reason for the abort.
     pub(super) fn is_cancelled(&mut self) -> bool {
         let is_over = (self.cancellation.is_cancelled)();
@@ -90,7 +97,9 @@ impl SearchPattern {
         }
         let has_break = query.contains('\n') || (options.is_regex && query.contains("\\n"));
         let is_multiline = options.multiline.unwrap_or(has_break);
-        if !options.is_regex && !options.ignores_case {
+        let smart_case = options.smart_case && !options.is_regex;
+        let ignores_case = options.ignores_case || (smart_case && smart_case::literal_ignores_case(query));
+        if !options.is_regex && !ignores_case {
             if query.contains('\n') && !is_multiline {
                 return Err(NEEDS_MULTILINE.into());
             }
@@ -99,7 +108,11 @@ impl SearchPattern {
         let (hir, repaired) = if options.is_regex {
             parse_repaired(query, options)?
         } else {
-            (parse(&regex_syntax::escape(query), options).map_err(|error| error.text)?, None)
+            (
+                parse(&regex_syntax::escape(query), PatternOptions { ignores_case, ..options })
+                    .map_err(|error| error.text)?,
+                None,
+            )
         };
         Self::regex(hir, options.is_word, is_multiline, repaired)
     }
@@ -349,11 +362,12 @@ fn parse(pattern: &str, options: PatternOptions) -> Result<Hir, BadSyntax> {
         let text = format!("more than {MAX_CLASSES} character classes are too many; search for a part of it");
         return Err(BadSyntax { text, is_group: false });
     }
+    let ignores_case = options.ignores_case || (options.smart_case && smart_case::ignores_case(pattern, MAX_NESTING));
     let parsed = ParserBuilder::new()
         .nest_limit(MAX_NESTING)
         .utf8(false)
         .multi_line(true)
-        .case_insensitive(options.ignores_case)
+        .case_insensitive(ignores_case)
         .build()
         .parse(pattern);
     parsed.map_err(|error| match error {

@@ -54,6 +54,11 @@ pub(super) const ERROR: &str = "Absent on success.";
 pub(super) const WAS_DRY_RUN: &str = "It was a dry run: this is what would have happened. Present only when true.";
 pub(super) const OWNER_CHANGED: &str = "The file that was replaced had an owner or group that could not be kept.";
 
+/// A count that is absent when there is nothing to count.
+pub(super) fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
 // Replies: facts about an entry.
 
 pub(super) const ENTRY_SIZE: &str = "Bytes; 0 for a mount point and for an entry that is not accessible.";

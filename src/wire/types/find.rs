@@ -19,7 +19,8 @@ cursor?, hidden?, gitignore?, use_default_excludes?, min_size?, max_size?, modif
 render?, base_dir?}. \
 Response: {files: [{path, kind, size, mtime}], file_count, truncated, next_cursor?, missing_paths, scope_path, text?}. \
 Finds files and folders by name. An entry of paths is a glob, a folder (all below it) or a file. * and ? stop at a slash, \
-** does not; a glob without a folder in front matches at any depth (*.rs), one with a folder only there (src/*.rs). Links \
+** does not; a glob without a folder in front matches at any depth (*.rs), one with a folder only there (src/*.rs); a name that does not \
+exist as it stands (main.rs) is looked for at any depth. Links \
 are listed, never followed. What .gitignore names is left out unless gitignore is false; so are .git, node_modules and the \
 like (use_default_excludes) unless a glob names them. Newest first, or sort: \"path\". Denied names never appear. \
 Example: {\"paths\": [\"src/**/*.rs\"], \"sort\": \"path\"}. \
@@ -28,7 +29,7 @@ Next: while next_cursor is there call again with cursor; coder::search finds tex
         name: "find",
         title: "Find files by name",
         description: "Find files and folders by name, newest first (sort \"path\": by name). paths: globs (*.rs at any depth, src/*.rs only there, ** crosses \
-folders) or folders. limit: default 200. Example: {\"paths\":[\"src/**/*.rs\"]}",
+folders), names (main.rs: at any depth) or folders. Ignore files hold unless gitignore: false. limit: default 200. Example: {\"paths\":[\"src/**/*.rs\"]}",
         input_schema: r#"{"type":"object","properties":{"paths":{"type":"array","items":{"type":"string"}},"kind":{"enum":["any","file","dir"]},"sort":{"enum":["mtime","path"]},"limit":{"type":"integer"},"gitignore":{"type":"boolean"},"cursor":{"type":"string"}},"required":["paths"]}"#,
         argument_mapping: ArgumentMapping::Request,
         destroys: false,
@@ -174,6 +175,9 @@ pub struct Found {
 pub struct FindSkipped {
     pub unreadable: u64,
     pub too_deep: u64,
+    /// Entries that ignore files hid. A hidden folder counts as one, because it is not entered. Absent if there are none.
+    #[serde(skip_serializing_if = "fields::is_zero")]
+    pub ignored: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -15,13 +15,15 @@ impl Function for Search {
     const CLASS: FunctionClass = FunctionClass::Read;
     const COST: Cost = Cost::Long;
     const DESCRIPTION: &'static str = "Request: {query, path? | paths?, regex?, ignore_case?, word?, multiline?, \
-include_globs?, exclude_globs?, max_matches?, max_per_file?, context_lines_before?, context_lines_after?, files_only?, \
-count_only?, gitignore?, use_default_excludes?, search_content?, search_paths?, max_line_bytes?, repair?, cursor?, base_dir?}. \
+include_globs?, exclude_globs?, type?, type_not?, smart_case?, only_matching?, invert?, sort?, etag?, max_matches?, max_per_file?, \
+context_lines_before?, context_lines_after?, files_only?, count_only?, gitignore?, use_default_excludes?, search_content?, search_paths?, max_line_bytes?, repair?, cursor?, base_dir?}. \
 Response: {content_matches: [{path, line, column, text, spans, before?, after?}], path_matches: [{path}], truncated, \
-truncated_reason?, next_cursor?, skipped, files?, total?}. \
+truncated_reason?, next_cursor?, skipped, files?, total?, hint?}. \
 Finds a text, or with regex: true a Rust regex (linear time, no look-around), line by line in all files below a folder, and \
-in their paths. Sorted by path, then line; lines and columns are 1-based, column and spans count bytes. Globs match the \
-path below the root, and * crosses slashes. files_only lists the files that match, count_only how often. .git, node_modules \
+in their paths. Sorted by path, then line (sort: \"mtime\": newest file first); lines and columns are 1-based, column and spans count bytes. A glob \
+without a slash matches names at any depth, one with a slash the path below path or below the root; * crosses slashes. type: \"rust\" \
+selects by file type. files_only lists the files that match, count_only how often, only_matching shows every match alone, invert \
+the lines that do not match. path may be a file. .git, node_modules \
 and the like are left out, hidden files are not; gitignore: true also obeys ignore files. Binary files are skipped and \
 counted; denied files never appear. A pattern that cannot be regex, such as foo( or ${x}, is taken literally, and \
 pattern_used says so. \
@@ -31,9 +33,9 @@ Next: while next_cursor is there call again with cursor; coder::read-file {\"pat
     const TOOL: Option<Tool> = Some(Tool {
         name: "search",
         title: "Search in files",
-        description: "Search the text of files below path → path:line: text. Literal unless regex is true (Rust syntax; in JSON write \\\\b for \\b). \
+        description: "Search the text of files below path, or of one file → path:line: text. Ignore files hold unless gitignore: false. Literal unless regex is true (Rust syntax; in JSON write \\\\b for \\b). \
 max_matches: default 100. Example: {\"query\":\"fn main\",\"include_globs\":[\"**/*.rs\"]}",
-        input_schema: r#"{"type":"object","properties":{"query":{"type":"string"},"regex":{"type":"boolean"},"path":{"type":"string"},"include_globs":{"type":"array","items":{"type":"string"}},"exclude_globs":{"type":"array","items":{"type":"string"}},"ignore_case":{"type":"boolean"},"word":{"type":"boolean"},"context_lines_before":{"type":"integer"},"context_lines_after":{"type":"integer"},"files_only":{"type":"boolean"},"count_only":{"type":"boolean"},"max_matches":{"type":"integer"},"gitignore":{"type":"boolean"},"cursor":{"type":"string"}},"required":["query"]}"#,
+        input_schema: r#"{"type":"object","properties":{"query":{"type":"string"},"regex":{"type":"boolean"},"path":{"type":"string"},"include_globs":{"type":"array","items":{"type":"string"}},"exclude_globs":{"type":"array","items":{"type":"string"}},"ignore_case":{"type":"boolean"},"word":{"type":"boolean"},"context_lines_before":{"type":"integer"},"context_lines_after":{"type":"integer"},"files_only":{"type":"boolean"},"count_only":{"type":"boolean"},"max_matches":{"type":"integer"},"gitignore":{"type":"boolean"},"type":{"type":"string"},"smart_case":{"type":"boolean"},"only_matching":{"type":"boolean"},"invert":{"type":"boolean"},"sort":{"enum":["path","mtime"]},"cursor":{"type":"string"}},"required":["query"]}"#,
         argument_mapping: ArgumentMapping::Request,
         destroys: false,
         idempotent: true,
@@ -65,21 +67,43 @@ pub struct SearchRequest {
     pub regex: Option<bool>,
     #[serde(default)]
     pub ignore_case: Option<bool>,
+    /// True: upper and lower case are the same unless `query` has an upper-case letter.
+    #[serde(default)]
+    pub smart_case: Option<bool>,
     /// True: only where no letter, digit or underscore stands directly before or behind.
     #[serde(default)]
     pub word: Option<bool>,
     /// True: matches may span lines. Default: when the query holds a newline, or a regex the two characters `\n`.
     #[serde(default)]
     pub multiline: Option<bool>,
+    /// True: every match is an entry of `content_matches` of its own, and `text` is the match alone. Without neighbour lines; an
+    /// empty match shows nothing and is left out.
+    #[serde(default)]
+    pub only_matching: Option<bool>,
+    /// True: the lines that do not match. Paths are then not searched, unless `search_content` is false. Not with matches that span
+    /// lines.
+    #[serde(default)]
+    pub invert: Option<bool>,
     /// False: a bad regex is an error instead of being repaired.
     #[serde(default)]
     pub repair: Option<bool>,
-    /// Only files whose path below the root matches one of these.
+    /// Only files that match one of these globs. A glob without a slash is for names at any depth; one with a slash is for the path
+    /// below the folder that is searched, or below the root.
     #[serde(default)]
     pub include_globs: Option<Vec<String>>,
-    /// No files whose path below the root matches one of these.
+    /// No files that match one of these globs, and nothing in folders that do.
     #[serde(default)]
     pub exclude_globs: Option<Vec<String>>,
+    /// Only files of this type, or of one of these, such as `rust`, `py` or `js`. The types are those of ripgrep's `-t`, as far as they
+    /// are well known.
+    #[serde(default, rename = "type")]
+    pub file_type: Option<FileTypes>,
+    /// No files of this type, or of any of these.
+    #[serde(default)]
+    pub type_not: Option<FileTypes>,
+    /// `path` (default): by path. `mtime`: files that were changed last come first.
+    #[serde(default)]
+    pub sort: Option<SearchSort>,
     /// Matches of each list in one reply; default `search_default_max_matches`.
     #[serde(default)]
     pub max_matches: Option<u32>,
@@ -113,12 +137,30 @@ pub struct SearchRequest {
     /// True: only `files` with the `count` of their matching lines, and `total`.
     #[serde(default)]
     pub count_only: Option<bool>,
+    /// True: the first match of each file that was read in one piece (128 KiB) carries the file's `etag`.
+    #[serde(default)]
+    pub etag: Option<bool>,
     #[schemars(description = fields::CURSOR)]
     #[serde(default)]
     pub cursor: Option<String>,
     #[schemars(description = fields::BASE_DIR)]
     #[serde(default)]
     pub base_dir: Option<String>,
+}
+
+/// One type, or several.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum FileTypes {
+    One(String),
+    Many(Vec<String>),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum SearchSort {
+    Path,
+    Mtime,
 }
 
 /// An entry of `paths`, as the schema shows it.
@@ -170,6 +212,9 @@ pub struct SearchResponse {
     #[schemars(description = fields::MISSING_PATHS)]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub missing_paths: Vec<String>,
+    /// What the query was perhaps meant to be. Only when nothing was found.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -205,6 +250,9 @@ pub struct ContentMatch {
     /// True: `max_per_file` keeps further matches of this file out. Absent otherwise.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub more_in_file: bool,
+    /// With `etag`, at the first match of each file that was read in one piece.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub etag: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -243,6 +291,10 @@ pub struct Skipped {
     pub long_line: u64,
     /// Larger than `max_read_bytes`, with matches that span lines.
     pub too_large: u64,
+    /// With `gitignore`: entries that ignore files hid. A hidden folder counts as one, because it is not entered. Absent if there are
+    /// none.
+    #[serde(default, skip_serializing_if = "fields::is_zero")]
+    pub ignored: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -13,12 +13,13 @@ impl Function for Tree {
     const NAME: &'static str = "coder::tree";
     const CLASS: FunctionClass = FunctionClass::Read;
     const COST: Cost = Cost::Long;
-    const DESCRIPTION: &'static str = "Request: {path?, max_depth?, per_folder_limit?, use_default_excludes?, base_dir?}. \
-Response: {path, root: {name, kind, size, mtime, children?, truncated?: {reason, shown, total?, hint}}}. \
+    const DESCRIPTION: &'static str = "Request: {path?, max_depth?, per_folder_limit?, use_default_excludes?, gitignore?, base_dir?}. \
+Response: {path, root: {name, kind, size, mtime, children?, truncated?: {reason, shown, total?, hint}}, ignored?}. \
 Shows a folder with its subfolders in one call: the shape of a project. Nodes carry names only; the path of a child is \
 its parent's path + \"/\" + name, beginning with the response's path. Children are sorted by name bytes; links are \
 leaves, never followed. A folder without children was not opened, and truncated says why: max_depth, per_folder_limit, \
 default_exclude (.git, node_modules and the like, see coder::info), budget (the reply would grow too large) or io_error. \
+gitignore: true leaves out what ignore files name, and ignored counts it. \
 non_accessible: true means that no function will read or change the entry. \
 Example: {\"path\": \".\", \"max_depth\": 2}. \
 Next: the hint of a truncated folder names the call that continues; coder::list-folder {\"path\": \"src\"} pages through \
@@ -26,8 +27,8 @@ one large folder; coder::read-file {\"path\": \"src/main.rs\"} reads a file.";
     const TOOL: Option<Tool> = Some(Tool {
         name: "tree",
         title: "Show a tree",
-        description: "Show a folder with its subfolders, indented; max_depth: default 4. What is left out is marked with the call that shows it.",
-        input_schema: r#"{"type":"object","properties":{"path":{"type":"string"},"max_depth":{"type":"integer"},"per_folder_limit":{"type":"integer"},"use_default_excludes":{"type":"boolean"}}}"#,
+        description: "Show a folder with its subfolders, indented; max_depth: default 4. Ignore files hold unless gitignore: false. What is left out is marked with the call that shows it.",
+        input_schema: r#"{"type":"object","properties":{"path":{"type":"string"},"max_depth":{"type":"integer"},"per_folder_limit":{"type":"integer"},"use_default_excludes":{"type":"boolean"},"gitignore":{"type":"boolean"}}}"#,
         argument_mapping: ArgumentMapping::Request,
         destroys: false,
         idempotent: true,
@@ -56,6 +57,9 @@ pub struct TreeRequest {
     /// False: also show what `default_exclude_globs` leaves out. Default true.
     #[serde(default)]
     pub use_default_excludes: Option<bool>,
+    /// True: leave out what .gitignore, .ignore and .git/info/exclude name. Default false.
+    #[serde(default)]
+    pub gitignore: Option<bool>,
     #[schemars(description = fields::BASE_DIR_OF_ONE)]
     #[serde(default)]
     pub base_dir: Option<String>,
@@ -70,6 +74,9 @@ pub struct TreeResponse {
     pub path_bytes: Option<String>,
     /// The folder itself.
     pub root: TreeNode,
+    /// With `gitignore`: entries that ignore files hid. A hidden folder counts as one. Absent if there are none.
+    #[serde(skip_serializing_if = "fields::is_zero")]
+    pub ignored: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]

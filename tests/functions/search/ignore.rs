@@ -11,7 +11,7 @@ use std::{
 use super::{
     differential::path_below,
     support::random::{Random, seed},
-    support::{Client, Options, TestJail, json},
+    support::{Client, Options, TestJail, Value, json},
 };
 
 const TREES: usize = 500;
@@ -129,6 +129,24 @@ fn ignored_by_git(root: &Path, all: &BTreeSet<Vec<u8>>) -> BTreeSet<Vec<u8>> {
     output.stdout.split(|&byte| byte == 0).filter(|name| !name.is_empty()).map(<[u8]>::to_vec).collect()
 }
 
+/// Names that `coder::tree` shows, relative to its folder.
+fn names_of_tree(client: &mut Client, folder: &str) -> BTreeSet<Vec<u8>> {
+    fn add(folder: &Value, path: &str, found: &mut BTreeSet<Vec<u8>>) {
+        for child in folder["children"].as_array().into_iter().flatten() {
+            let path = format!("{path}{}", child["name"].as_str().unwrap());
+            if child["name"] != ".git" {
+                add(child, &format!("{path}/"), found);
+                found.insert(path.into_bytes());
+            }
+        }
+    }
+    let request = json!({"path": folder, "gitignore": true, "use_default_excludes": false, "max_depth": 20});
+    let reply = client.call("coder::tree", request).unwrap();
+    let mut found = BTreeSet::new();
+    add(&reply["root"], "", &mut found);
+    found
+}
+
 #[track_caller]
 fn assert_agrees(client: &mut Client, jail: &TestJail, tree: &str) {
     let top = if tree.is_empty() { jail.root.clone() } else { jail.root.join(tree) };
@@ -141,6 +159,8 @@ fn assert_agrees(client: &mut Client, jail: &TestJail, tree: &str) {
     let ours: BTreeSet<Vec<u8>> = found.map(|found| path_below(&top, found)).collect();
     let theirs: BTreeSet<Vec<u8>> = all.difference(&ignored).cloned().collect();
     if ours == theirs {
+        let folder = if tree.is_empty() { "." } else { tree };
+        assert_eq!(names_of_tree(client, folder), ours, "{tree}: the tree shows what is found");
         return;
     }
     let show = |names: Vec<&Vec<u8>>| {

@@ -12,6 +12,7 @@ mod differential;
 mod find;
 mod ignore;
 mod nested_roots;
+mod options;
 mod query;
 
 mod ripgrep;

@@ -20,6 +20,9 @@ pub struct Query {
     pub gitignore: bool,
     pub include: Vec<String>,
     pub exclude: Vec<String>,
+    pub smart_case: bool,
+    /// With a glob that includes, ripgrep asks no more about types.
+    pub types: Vec<String>,
     /// The folder, from the root.
     pub path: Option<String>,
 }
@@ -41,6 +44,10 @@ impl Query {
             false => Vec::new(),
         };
         let (include, exclude) = (globs(5), globs(5));
+        let types = match include.is_empty() && random.one_in(6) {
+            true => vec![random.pick(TYPES).to_owned()],
+            false => Vec::new(),
+        };
         Self {
             pattern,
             regex,
@@ -51,6 +58,8 @@ impl Query {
             gitignore: random.one_in(4),
             include,
             exclude,
+            smart_case: random.one_in(6),
+            types,
             path: random.one_in(6).then(|| random.pick(FOLDERS).to_owned()),
         }
     }
@@ -78,7 +87,7 @@ impl Query {
         json!({
             "query": self.pattern, "regex": self.regex, "ignore_case": self.ignore_case, "word": self.word,
             "multiline": self.multiline, "gitignore": self.gitignore, "include_globs": self.include,
-            "exclude_globs": self.exclude, "path": self.path.as_deref().unwrap_or("."),
+            "exclude_globs": self.exclude, "smart_case": self.smart_case, "type": self.types, "path": self.path.as_deref().unwrap_or("."),
             "use_default_excludes": false, "search_paths": false, "repair": false,
         })
     }
@@ -91,6 +100,7 @@ impl Query {
                 .into();
         let flags = [
             ("--fixed-strings", !self.regex),
+            ("--smart-case", self.smart_case && !self.ignore_case),
             ("--ignore-case", self.ignore_case),
             ("--word-regexp", self.word),
             ("--multiline", self.multiline),
@@ -99,6 +109,7 @@ impl Query {
             ("--no-ignore-global", true),
         ];
         arguments.extend(flags.iter().filter(|(_, is_set)| *is_set).map(|(flag, _)| (*flag).to_owned()));
+        arguments.extend(self.types.iter().map(|name| format!("--type={name}")));
         arguments.extend(self.include.iter().map(|glob| format!("--glob={glob}")));
         arguments.extend(self.exclude.iter().map(|glob| format!("--glob=!{glob}")));
         arguments.extend(["--regexp".into(), self.pattern.clone(), "--".into()]);
@@ -107,10 +118,13 @@ impl Query {
     }
 }
 
+/// Of which both have the same files in the corpus.
+const TYPES: &[&str] = &["rust", "txt", "md", "c"];
+
 const FOLDERS: &[&str] =
     &["plain", "plain/a", "plain/b/c", "ignored", "ignored/git", "ignored/git/sub", "crlf", "deep/d/d", ".hidden-none"];
 
-/// Ours are for the whole path, and a star crosses slashes: most mean the same to both.
+/// A star of ours crosses slashes: those with one mean the same to both all the same.
 const GLOBS: &[&str] = &[
     "*.rs",
     "*.txt",
@@ -119,6 +133,10 @@ const GLOBS: &[&str] = &[
     "*.[ch]",
     "**/f1*",
     "f?.txt",
+    "f12.rs",
+    "[ab]",
+    "{a,b}",
+    "f[0-4].*",
     "**/f?.txt",
     "**/.hidden/**",
     "*.{rs,md}",

@@ -22,20 +22,59 @@ pub enum Answer {
 }
 
 pub fn search(root: &Path, arguments: &[String]) -> Answer {
+    match messages(root, arguments) {
+        Err(answer) => answer,
+        Ok(found) => {
+            let mut lines = Lines::new();
+            found.iter().for_each(|found| add(found, &mut lines));
+            Answer::Found(lines)
+        }
+    }
+}
+
+/// What it says about each line that it prints.
+fn messages(root: &Path, arguments: &[String]) -> Result<Vec<Value>, Answer> {
     let output = run("rg", root, arguments);
     match output.status.code() {
         Some(0 | 1) => {}
-        Some(2) => return Answer::Refused,
-        _ => return Answer::Crashed,
+        Some(2) => return Err(Answer::Refused),
+        _ => return Err(Answer::Crashed),
     }
-    let mut lines = Lines::new();
-    for message in output.stdout.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()) {
-        let message: Value = serde_json::from_slice(message).unwrap();
-        if message["type"] == "match" {
-            add(&message["data"], &mut lines);
+    let messages = output.stdout.split(|&byte| byte == b'\n').filter(|line| !line.is_empty());
+    let messages = messages.map(|message| serde_json::from_slice::<Value>(message).unwrap());
+    Ok(messages.filter(|message| message["type"] == "match").map(|mut message| message["data"].take()).collect())
+}
+
+/// One match that is not empty.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Match {
+    pub path: Vec<u8>,
+    pub line: u64,
+    /// Byte of the line where it begins, from 1.
+    pub column: u64,
+    pub text: String,
+}
+
+/// Every match, in order; None if it gives no answer.
+pub fn matches(root: &Path, arguments: &[String]) -> Option<Vec<Match>> {
+    let mut all = Vec::new();
+    for found in messages(root, arguments).ok()? {
+        let path = bytes(&found["path"]);
+        let path = path.strip_prefix(b"./").unwrap_or(&path);
+        for part in found["submatches"].as_array().unwrap() {
+            let text = bytes(&part["match"]);
+            if !text.is_empty() {
+                all.push(Match {
+                    path: path.to_vec(),
+                    line: found["line_number"].as_u64().unwrap(),
+                    column: part["start"].as_u64().unwrap() + 1,
+                    text: String::from_utf8_lossy(&text).into_owned(),
+                });
+            }
         }
     }
-    Answer::Found(lines)
+    all.sort();
+    Some(all)
 }
 
 fn add(found: &Value, lines: &mut Lines) {

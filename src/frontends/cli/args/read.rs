@@ -125,6 +125,9 @@ pub(in super::super) struct TreeArgs {
     /// Also what is left out by default, such as .git and node_modules
     #[arg(short, long)]
     pub(in super::super) all: bool,
+    /// Also what ignore files name
+    #[arg(long)]
+    pub(in super::super) no_ignore: bool,
     /// Entries shown of each folder [default: the policy's, usually 50]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(in super::super) limit: Option<u32>,

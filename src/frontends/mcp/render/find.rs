@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::{RenderContext, pager::Pager};
+use super::{RenderContext, ignored_note, pager::Pager};
 use crate::frontends::escape::{escape_text, quote_name};
 
 #[derive(Debug, Deserialize)]
@@ -12,6 +12,13 @@ pub(super) struct McpFindPage {
     next_cursor: Option<String>,
     #[serde(default)]
     missing_paths: Vec<String>,
+    skipped: Option<McpFindSkipped>,
+}
+
+#[derive(Debug, Deserialize)]
+struct McpFindSkipped {
+    #[serde(default)]
+    ignored: u64,
 }
 
 #[derive(Debug, Deserialize)]
@@ -29,6 +36,7 @@ pub(super) fn render(context: &RenderContext<'_>, page: &McpFindPage) -> String 
     }
     if page.files.is_empty() {
         pager.push("nothing found\n");
+        pager.push(&ignored_note(page.skipped.as_ref().map(|skipped| skipped.ignored)));
     }
     for path in &page.missing_paths {
         pager.push(&format!("note: {} is not there\n", quote_name(path)));

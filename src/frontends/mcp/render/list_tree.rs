@@ -4,7 +4,7 @@ use std::{borrow::Cow, fmt::Write};
 
 use serde::Deserialize;
 
-use super::{RenderContext, counted, pager::Pager};
+use super::{RenderContext, counted, ignored_note, pager::Pager};
 use crate::frontends::escape::{escape_text, quote_name};
 
 #[derive(Debug, Deserialize)]
@@ -75,6 +75,8 @@ pub(super) struct McpTreeResult<'a> {
     path: String,
     #[serde(borrow)]
     root: McpTreeNode<'a>,
+    #[serde(default)]
+    ignored: u64,
 }
 
 #[derive(Debug, Deserialize)]
@@ -109,6 +111,7 @@ pub(super) fn render_tree(context: &RenderContext<'_>, reply: &McpTreeResult<'_>
     end_entry(context, &reply.root, 0, true, &mut line);
     pager.push(&line);
     push_children(context, &reply.root, &mut above, &mut pager);
+    pager.push(&ignored_note(Some(reply.ignored)));
     pager.finish(context)
 }
 

@@ -247,6 +247,15 @@ impl McpEntryError {
     }
 }
 
+/// How much ignore files hid, and how to see it; nothing if they hid nothing. Folders that were not entered count as one entry.
+fn ignored_note(ignored: Option<u64>) -> String {
+    match ignored {
+        None | Some(0) => String::new(),
+        Some(1) => "note: ignore files hid 1 entry; gitignore: false shows it\n".into(),
+        Some(count) => format!("note: ignore files hid {count} entries; gitignore: false shows them\n"),
+    }
+}
+
 /// `1 line`, `2 lines`.
 fn counted(number: u64, one: &str) -> String {
     if number == 1 { format!("1 {one}") } else { format!("{number} {one}s") }

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::{RenderContext, counted, pager::Pager};
+use super::{RenderContext, counted, ignored_note, pager::Pager};
 use crate::frontends::escape::{escape_text, quote_name};
 
 #[derive(Debug, Deserialize)]
@@ -18,6 +18,7 @@ pub(super) struct McpSearchPage {
     missing_paths: Vec<String>,
     #[serde(default)]
     skipped: serde_json::Map<String, serde_json::Value>,
+    hint: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -33,6 +34,7 @@ struct McpSearchMatch {
     after: Vec<String>,
     #[serde(default)]
     more_in_file: bool,
+    etag: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -53,7 +55,7 @@ pub(super) fn render(context: &RenderContext<'_>, page: &McpSearchPage) -> Strin
         let matches = found.count.map(|matches| format!(": {}", counted(matches, "line"))).unwrap_or_default();
         pager.push(&format!("{}{matches}\n", context.show_path(&found.path)));
     }
-    push_summary(page, &mut pager);
+    push_summary(context, page, &mut pager);
     pager.finish(context)
 }
 
@@ -99,9 +101,18 @@ fn push_match(
     end
 }
 
-fn push_summary(page: &McpSearchPage, pager: &mut Pager) {
+fn push_summary(context: &RenderContext<'_>, page: &McpSearchPage, pager: &mut Pager) {
     if pager.is_empty() {
         pager.push("no matches\n");
+        if let Some(hint) = &page.hint {
+            pager.push(&format!("hint: {}\n", context.translate(hint)));
+        }
+        pager.push(&ignored_note(page.skipped.get("ignored").and_then(serde_json::Value::as_u64)));
+    }
+    for found in &page.content_matches {
+        if let Some(etag) = &found.etag {
+            pager.push(&format!("{}: etag {}\n", context.show_path(&found.path), escape_text(etag)));
+        }
     }
     if let Some(total) = page.total {
         pager.push(&format!("{} in all\n", counted(total, "line")));
@@ -115,7 +126,7 @@ fn push_summary(page: &McpSearchPage, pager: &mut Pager) {
     let skipped: Vec<String> = page
         .skipped
         .iter()
-        .filter(|(_, files)| files.as_u64().is_some_and(|files| files > 0))
+        .filter(|(why, files)| *why != "ignored" && files.as_u64().is_some_and(|files| files > 0))
         .map(|(why, files)| format!("{files} {}", escape_text(why).replace('_', " ")))
         .collect();
     if !skipped.is_empty() {

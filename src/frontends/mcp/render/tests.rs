@@ -264,6 +264,29 @@ fn a_reply_of_another_shape_is_passed_on_as_it_came() {
 }
 
 #[test]
+fn nothing_found_says_what_was_hidden_and_what_may_have_been_meant() {
+    let empty = json!({"content_matches": [], "path_matches": [], "truncated": false,
+        "skipped": {"binary": 2, "ignored": 3}, "hint": "call coder::find"});
+    assert_eq!(
+        text("search", json!({"query": "x"}), empty),
+        "no matches\nhint: call find\nnote: ignore files hid 3 entries; gitignore: false shows them\nnot searched: 2 binary\n"
+    );
+    let none = json!({"files": [], "skipped": {"unreadable": 0, "ignored": 1}});
+    let note = "note: ignore files hid 1 entry; gitignore: false shows it\n";
+    assert_eq!(text("find", json!({"paths": ["*.x"]}), none), format!("nothing found\n{note}"));
+    let tree = json!({"path": "/srv", "root": {"name": "srv", "kind": "dir", "children": []}, "ignored": 1});
+    assert!(text("tree", json!({}), tree).ends_with(note));
+}
+
+#[test]
+fn versions_of_files_stand_behind_their_matches() {
+    let hit = |path: &str, line: u64, etag: Option<&str>| json!({"path": path, "line": line, "column": 1, "text": "t", "spans": [], "etag": etag});
+    let page = json!({"content_matches": [hit("/srv/a", 1, Some("e1")), hit("/srv/a", 2, None)], "path_matches": [],
+        "truncated": false, "skipped": {}});
+    assert_eq!(text("search", json!({}), page), "a:1: t\na:2: t\na: etag e1\n");
+}
+
+#[test]
 fn a_missing_text_is_answered_with_lines_to_copy() {
     let error = json!({"code": "C210", "message": "a: ops[0]: \"x\" matched 0 times",
         "nearest": {"from_line": 9, "lines": ["\tfn a() {", "z\u{200b}"]}});

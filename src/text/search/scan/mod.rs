@@ -1,5 +1,7 @@
 //! One file, region by region: which lines match, with their numbers and neighbours.
 
+mod each;
+mod inverted;
 mod long;
 mod whole;
 
@@ -26,6 +28,10 @@ pub struct ScanOptions {
     pub max_per_file: u64,
     /// Count them, and show none.
     pub counts_only: bool,
+    /// Every match by itself instead of its line.
+    pub each_match: bool,
+    /// The lines that do not match.
+    pub is_inverted: bool,
     /// Bytes of text that are kept, neighbours included; the match that exceeds them is the last.
     pub max_bytes: u64,
     /// Bytes that each match needs in addition.
@@ -133,6 +139,9 @@ impl<'a> Scanner<'a> {
         if self.is_ending {
             return self.end();
         }
+        if self.options.is_inverted {
+            return self.scan_inverted(text);
+        }
         let mut text = text;
         if self.pattern.sees_ends() {
             text = &text[..memchr::memchr(0, text).unwrap_or(text.len())];
@@ -196,6 +205,11 @@ impl<'a> Scanner<'a> {
     fn add(&mut self, text: &[u8], start: usize, end: usize, line: &[u8]) -> ScanControl {
         self.line += memchr::memchr_iter(b'\n', &text[self.counted..start]).count() as u64;
         self.counted = start;
+        if self.options.each_match {
+            let flow = self.add_each(line, self.base + start as u64);
+            self.is_ending = flow == ScanControl::Stop;
+            return flow;
+        }
         match self.count_match(self.line, self.base + start as u64) {
             Admission::NotAsked | Admission::Counted => return ScanControl::Continue,
             Admission::End => {

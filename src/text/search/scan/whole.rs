@@ -10,6 +10,10 @@ const CHECK_EVERY: u32 = 1024;
 impl Scanner<'_> {
     pub fn scan_whole(&mut self, text: &[u8]) {
         let text = &text[..memchr::memchr(0, text).unwrap_or(text.len())];
+        if self.options.each_match {
+            self.add_each(text, 0);
+            return;
+        }
         let (mut from, mut seen) = (0, 0u32);
         let mut group: Option<MatchGroup> = None;
         while from <= text.len()
