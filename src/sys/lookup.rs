@@ -271,9 +271,8 @@ impl LookupState {
         let owner = |facts: &FileFacts| (facts.uid != 0).then_some(ChooserKind::Owner(facts.uid));
         // In a folder with the sticky bit only the owner of an entry, and of the folder, may replace it.
         let able = if is_sticky { Vec::from_iter(owner(facts)) } else { writers(facts, folder) };
-        let is_theirs =
-            |entry: &&FileFacts| entry.kind == HostFileKind::Symlink || (is_sticky && facts.mode & 0o022 != 0);
-        if let Some(who) = entry.filter(is_theirs).and_then(owner) {
+        let theirs = |entry: &&FileFacts| entry.kind == HostFileKind::Symlink || (is_sticky && facts.mode & 0o022 != 0);
+        if let Some(who) = entry.filter(theirs).and_then(owner) {
             self.choosers.push(Chooser { kind: who, path: self.path.join(name) });
         }
         let at = &self.path;
