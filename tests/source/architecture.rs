@@ -111,7 +111,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
 /// Modules that run in the supervisor, counted as a reader counts them: lines that are neither blank, nor comment, nor test.
 const TRUSTED: &[&str] =
     &["supervisor", "broker", "resolve", "confine", "path", "policy", "sys", "terms", "edit_distance"];
-const MAX_TRUSTED_LINES: usize = 7_977;
+const MAX_TRUSTED_LINES: usize = 7_976;
 /// Files of those modules that never run there, and what runs them instead. What a system of its own has is compiled
 /// nowhere else, and macOS has no jail to be trusted.
 const NOT_IN_THE_SUPERVISOR: &[(&str, &str)] = &[
