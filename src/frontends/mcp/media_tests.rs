@@ -3,7 +3,10 @@ use proptest::prelude::*;
 use super::*;
 
 /// The beginnings of real files, as the formats' descriptions have them.
-fn heads() -> Vec<(ContentKind, Vec<u8>, Option<(u32, u32)>)> {
+/// The kind of a file, its first bytes, and its width and height.
+type FileHead = (ContentKind, Vec<u8>, Option<(u32, u32)>);
+
+fn heads() -> Vec<FileHead> {
     let png =
         [b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR".as_slice(), &640u32.to_be_bytes(), &480u32.to_be_bytes(), &[8, 6, 0, 0, 0]]
             .concat();
