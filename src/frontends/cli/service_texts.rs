@@ -1,8 +1,9 @@
-//! Translates texts of the service for users: a function becomes the command that does the same. Pure.
+//! Translates texts of the service for users: a function becomes the command that does the same. Never rewrites what the user typed,
+//! because a file can have the name of a function and its request.
 
 use serde_json::{Map, Value};
 
-use super::super::function_names::translate;
+use super::super::function_names::{PREFIX, translate};
 
 /// Each function with its command.
 const COMMANDS: [(&str, &str); 14] = [
@@ -24,7 +25,14 @@ const COMMANDS: [(&str, &str); 14] = [
 
 /// Replaces each function in the text, together with the request after it, with a command line.
 pub(super) fn in_commands(text: &str) -> String {
-    translate(text, &[], |function, request| {
+    let typed: Vec<String> = std::env::args_os().filter_map(|word| word.into_string().ok()).collect();
+    let typed: Vec<&str> = typed.iter().map(String::as_str).filter(|word| word.contains(PREFIX)).collect();
+    in_commands_beside(text, &typed)
+}
+
+/// Like `in_commands`, where the user typed these words.
+fn in_commands_beside(text: &str, typed: &[&str]) -> String {
+    translate(text, typed, |function, request| {
         let command = COMMANDS.iter().find(|(name, _)| *name == function.name).map(|(_, command)| *command);
         match (command, request) {
             (Some(command), None) => format!("`stockade {command}`"),
@@ -112,6 +120,14 @@ mod tests {
         ] {
             assert_eq!(in_commands(text), expected);
         }
+    }
+
+    #[test]
+    fn a_file_named_like_a_call_does_not_become_a_command() {
+        let name = "coder::delete-file {\"paths\":[\"src\"],\"recursive\":true}x";
+        let text = format!("{name}: not found; see what is there with coder::list-folder");
+        let shown = format!("{name}: not found; see what is there with `stockade ls`");
+        assert_eq!(in_commands_beside(&text, &[name]), shown);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::{BUILD, VERSION, sys::raw::landlock_abi};
 const GROUPS: [(&str, &[&str]); 4] = [
     ("Look", &["read", "ls", "tree", "stat", "search", "find"]),
     ("Change", &["create", "edit", "rm", "mv", "cp", "mkdir", "restore"]),
-    ("Run and check", &["serve", "check", "policy", "info", "status", "audit"]),
+    ("Run and check", &["serve", "check", "policy", "info", "audit"]),
     ("For programs and agents", &["mcp", "call", "schema", "brief", "completions", "man"]),
 ];
 
