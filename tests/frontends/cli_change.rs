@@ -125,7 +125,8 @@ fn every_operation_does_what_its_name_says() {
     ];
     assert_eq!(ok(&jail, &line), "edited f, 2 replacements, 7 lines\n");
     assert_eq!(content(&jail, "f"), b"top\r\nzero\r\n1\r\n2wo\r\nh$ree\r\n4\r\nend\r\n");
-    assert_eq!(ok(&jail, &["edit", "f", "-e", "nowhere", "x"]), "unchanged f\n");
+    let missing = run(&jail, &["edit", "f", "-e", "nowhere", "x"]);
+    assert!(missing.code == 1 && missing.err.starts_with("stockade: C210 f: ops[0]: \"nowhere\" matched 0 times"));
     let ran = run(&jail, &["edit", "f", "-r", "e", "x"]);
     assert!(ran.code == 1 && ran.err.contains("matched 4 times") && ran.err.contains("--expect"), "{}", ran.err);
 }
