@@ -64,7 +64,7 @@ pub struct AttemptContext<'a> {
 /// so every open descriptor is far below this number.
 const MAX_DESCRIPTOR_NUMBER: i32 = 128;
 
-/// Facts that must hold for a worker on every system.
+/// Facts that are checked like escape attempts, and must hold for a worker on every system.
 static WORKER_FACTS: &[EscapeAttempt] = &[
     EscapeAttempt::new(
         53,

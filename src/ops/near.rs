@@ -39,7 +39,12 @@ fn names_in_folder(jail: &Jail, call: &mut Call, sent: &str, base_dir: Option<&R
     let path = sent.trim_end_matches('/');
     let (prefix, name) = path.split_at(path.rfind('/').map_or(0, |slash| slash + 1));
     let Some(mut near) = NearNames::new(name, MAX_NEAR) else { return Ok(Vec::new()) };
-    let folder = jail.locate(call, &RawPath::text(if prefix.is_empty() { "." } else { prefix }), base_dir)?;
+    let folder = RawPath::text(if prefix.is_empty() { "." } else { prefix });
+    // A denied folder gets no names, and no record in the audit besides the one of the call itself.
+    if jail.locate_early(&folder, base_dir).is_none() {
+        return Ok(Vec::new());
+    }
+    let folder = jail.locate(call, &folder, base_dir)?;
     let dir = jail.open(call, &folder, Intent::Read)?.open_dir(jail, call)?;
     let is_denied = jail.denied_entries(dir.path().clone());
     let mut left = MAX_COMPARED;

@@ -20,7 +20,7 @@ use crate::{
     },
 };
 
-/// The path that was restored.
+/// The path that was restored, and the id that it had in the trash.
 struct RestoreOutput {
     path: JailPath,
     id: String,

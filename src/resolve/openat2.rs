@@ -16,8 +16,9 @@ use crate::{
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Openat2Resolver;
 
-/// The resolver, if this kernel has openat2; otherwise the error of an openat2 call that opens nothing. A filter that hides the
-/// call answers EPERM or ENOSYS; that is no reason to walk step by step instead.
+/// The resolver, if this kernel has openat2; otherwise the error of an openat2 call that opens nothing. A seccomp filter that
+/// hides the call answers EPERM or ENOSYS. The service then refuses to start: walking step by step would be a weaker layer that
+/// no operator has chosen.
 #[cfg(feature = "supervisor")]
 pub fn kernel_resolver() -> Result<Box<dyn PathResolver + Send + Sync>, String> {
     use fs::{Mounts, OFlags, OpenRules};

@@ -51,7 +51,7 @@ struct LeaseTable {
     workers: HashMap<u64, LeasingWorker>,
     /// Names that recovery could not put in order, by the recovery that reported them.
     left_by_recoveries: HashMap<u64, Vec<Vec<u8>>>,
-    /// Replaced by a new set whenever it changes, which is rare.
+    /// Names that wait for a recovery. A change, which is rare, puts a new set here; `None` if there are none.
     unsettled: Option<Arc<UnsettledNames>>,
     last_id: u64,
 }

@@ -196,7 +196,7 @@ fn a_lost_worker_gets_no_name_even_if_it_held_none() {
     assert!(!leases.table().workers.contains_key(&1));
 }
 
-/// A resolve that a dead mount held may end after its session.
+/// A dead mount can delay the resolve of a question until the session of its worker has ended.
 #[test]
 fn a_worker_whose_session_has_ended_gets_no_lease() {
     let leases = leases();

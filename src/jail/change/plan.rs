@@ -85,7 +85,7 @@ pub(in crate::jail) struct Rename {
     pub(in crate::jail) displaced: Option<FileIdentity>,
     /// What must lie at `from` and at `to` before the rename, unchanged in inode, size and times. None is not compared.
     pub(in crate::jail) expected_stats: [Option<FileStat>; 2],
-    /// The displaced folder, or else the moved one, must still be empty after the rename.
+    /// A folder must still be empty after the rename: the displaced one, or the moved one if nothing is displaced.
     pub(in crate::jail) must_be_empty: bool,
     /// What lies at `to` is destroyed, because there is no folder of our own to keep it in, or no exchange.
     pub(in crate::jail) overwrites: bool,

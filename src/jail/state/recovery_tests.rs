@@ -155,7 +155,7 @@ fn state_of_an_earlier_version_is_put_in_order() {
     }
 }
 
-/// Two workers that made a state folder at the same moment, and one of an earlier version.
+/// A root has two state folders if two workers made one at the same moment, and one more from an earlier version.
 #[test]
 fn every_state_of_ours_is_put_in_order() {
     let test = TestJail::writable();

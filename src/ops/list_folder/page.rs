@@ -24,7 +24,7 @@ impl ListPage {
         Self { len, pass_bytes: pass_capacity(len).1, skip, after: None }
     }
 
-    /// The next pass; it gets every name of the folder.
+    /// The next pass over the folder. The caller offers it every name.
     pub(super) fn pass(&self) -> Pass {
         let needed = usize::try_from(self.skip.saturating_add(self.len)).unwrap_or(usize::MAX);
         Pass::new(self.after.clone(), needed, self.pass_bytes)

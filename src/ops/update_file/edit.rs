@@ -200,7 +200,7 @@ impl UpdateOperation<'_> {
         Some(self.pending.swap_remove(at))
     }
 
-    /// Drops the paths of this entry and of earlier ones that failed.
+    /// Removes the paths up to and including this entry's. Those before it belong to entries that failed.
     fn skip_to(&mut self, path: &JailPath) {
         while self.remaining_paths.pop_front().is_some_and(|next| next != *path) {}
     }

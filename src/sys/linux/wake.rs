@@ -19,7 +19,7 @@ impl WakeDescriptor {
         if fd.as_raw_fd() == WAKE_FD { Ok(Self(fd)) } else { Err(Errno::BADF) }
     }
 
-    /// Heard once, however often it rings.
+    /// Makes the descriptor readable. Several wake-ups before the next read count as one.
     pub fn wake(&self) {
         // The write fails only if the counter is full after four billion unread wake-ups. The descriptor is readable then,
         // which is all that a wake-up needs.

@@ -56,8 +56,8 @@ fn prefix(hir: &Hir) -> Option<RequiredLiterals> {
     RequiredLiterals::of(Extractor::new().extract(hir))
 }
 
-/// Literals that a concatenation begins with, from those that each of its parts begins with. Takes extracted parts, because
-/// a copy of the rest of the pattern for each part takes a second where groups nest.
+/// Joins the literals that the parts of a concatenation begin with to the literals that the whole begins with. The caller
+/// extracts the parts: copying the rest of the pattern for each part could take as long as one second if groups are nested.
 fn joined(parts: &[Seq]) -> Seq {
     let mut whole = Seq::singleton(Literal::exact(vec![]));
     for part in parts {
