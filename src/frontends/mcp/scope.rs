@@ -15,7 +15,7 @@ use super::{
     uri::normalise,
 };
 
-/// Roots of each side that an error text names.
+/// Most roots of the host, and most of the operator, that an error text lists.
 const MAX_SHOWN: usize = 8;
 
 /// The function that has neither paths nor a `base_dir`.

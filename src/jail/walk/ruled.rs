@@ -83,7 +83,7 @@ pub enum WalkEnd {
     },
 }
 
-/// Passes the entries that the rules leave to a visitor.
+/// Calls the inner visitor only for entries that the rules do not exclude.
 #[derive(Debug)]
 pub struct RuledVisitor<V> {
     jail: Jail,

@@ -20,7 +20,7 @@ const CHECK_EVERY: usize = 4096;
 const LEAST_LINE_BYTES: usize = 2;
 /// Positions in the file that can be counted. A line of the wanted text that is all over the file must not use up the memory.
 const MAX_POSITIONS: usize = 1 << 14;
-/// Differences that are named.
+/// Most differences between text and file that an error lists.
 const MAX_NAMED: usize = 4;
 /// The least likeness of a line that is shown, in millionths.
 const LEAST_SCORE: u64 = 400_000;

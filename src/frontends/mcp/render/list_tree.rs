@@ -56,7 +56,7 @@ pub(super) fn render_list(context: &RenderContext<'_>, page: &McpListPage<'_>) -
     for entry in &page.entries {
         let mut line = format!("{}{}", quote_name(&entry.name), kind_mark(&entry.kind));
         if entry.kind == "file" && !entry.non_accessible {
-            // A String takes everything.
+            // Writing to a String cannot fail.
             let _ = write!(line, "  {}", entry.size);
         }
         line.push_str(access_note(entry.non_accessible, entry.mount_point));
