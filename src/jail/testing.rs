@@ -166,7 +166,7 @@ impl Default for TestJailOptions {
             mode: Mode::Ro,
             durable: false,
             wire: WireVersion::Current,
-            trash: Trash::default(),
+            trash: Trash { enabled: true, default: false, max_bytes: 1 << 30 },
             resolver: Resolver::Openat2,
         }
     }

@@ -19,13 +19,6 @@ fn refused(text: &str) -> String {
     }
 }
 
-/// For the tests of all modules: the numbers of policy/default.toml.
-impl Default for Trash {
-    fn default() -> Self {
-        Policy::embedded(&[]).trash
-    }
-}
-
 fn embedded() -> Policy {
     Policy::embedded(&[RootArg { path: "/srv/project".into(), mode: Mode::Rw }])
 }
