@@ -51,7 +51,7 @@ pub struct EscapeAttempt {
     pub(super) run: fn(&AttemptContext<'_>) -> AttemptResult,
 }
 
-/// What the attempts need: a read-only root if the profile has one, and the supervisor's pid as a target.
+/// Targets of the attempts: a read-only root if the profile has one, and the supervisor's pid.
 #[derive(Debug)]
 pub struct AttemptContext<'a> {
     pub read_only_root: Option<BorrowedFd<'a>>,

@@ -9,7 +9,7 @@ use crate::{
 };
 
 impl LeafLinkRule {
-    /// What a question with this intent does with a link at the end of its path.
+    /// Decides by the intent of a question whether a link at the end of its path is followed.
     pub fn of(intent: Intent) -> Self {
         if matches!(intent, Intent::Read | Intent::Edit) { Self::Follow } else { Self::Keep }
     }

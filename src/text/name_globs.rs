@@ -79,7 +79,7 @@ impl NameGlobs {
             || self.ends.iter().any(|end| name.last() == end.last() && name.ends_with(end))
     }
 
-    /// Whether everything in a folder of this name matches; the folder itself does not.
+    /// True if the globs match everything inside a folder of this name, but not the folder itself.
     pub fn has_folder(&self, name: &[u8]) -> bool {
         self.folders.contains(name)
     }

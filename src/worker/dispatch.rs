@@ -41,7 +41,7 @@ trait DecodedRequest: Send {
 
 struct TypedRequest<F: Handler> {
     request: F::Request,
-    /// How to translate the reply for wire 0.2.
+    /// The function and the paths as sent, to translate the reply into wire 0.2.
     older_wire: Option<(Wire02Function, SentPaths)>,
 }
 

@@ -66,7 +66,7 @@ impl CliWindow {
     }
 }
 
-/// How much of one file was read.
+/// The part of one file that a reply holds.
 #[derive(Debug)]
 pub(super) struct CliReadProgress {
     window: CliWindow,

@@ -20,7 +20,7 @@ const MIN_SLICE_BYTES: usize = 8 << 10;
 /// Folders that slices keep open until their files are read; other folders are opened again.
 const KEPT_FOLDERS: usize = 32;
 
-/// How much the slices of one walk hold.
+/// The bytes that the slices of one walk hold, and their limit.
 #[derive(Debug)]
 pub(super) struct SliceBudget {
     max_bytes: usize,

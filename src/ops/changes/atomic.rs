@@ -10,7 +10,7 @@ use crate::{
 
 /// How many times an atomic batch is planned. Each new plan means that another process has changed one of its names.
 const MAX_PLANS: usize = 32;
-/// How many of these plans are made without leases. After that the batch holds the leases of its names while it is planned,
+/// Most plans that are made without leases. After that the batch holds the leases of its names while it is planned,
 /// because clients that commit faster could otherwise make every plan stale.
 const MAX_PLANS_WITHOUT_LEASES: usize = 3;
 

@@ -13,7 +13,7 @@ use crate::{
     },
 };
 
-/// How much a read may return, and which limit that is.
+/// The bytes that a read may return, and the limit that sets this number.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ReadBudget {
     pub(super) max_bytes: u64,
@@ -44,7 +44,7 @@ impl ReadBudget {
         Self { max_bytes, measure: Measure::Converted, limit, of_own_call: total.min(limits.max_read_bytes) }
     }
 
-    /// True if a line that does not fit here may fit in a call of its own.
+    /// True if a line that does not fit into this reply may fit into the reply to a call for this line alone.
     fn is_rest(&self) -> bool {
         self.max_bytes < self.of_own_call
     }

@@ -39,7 +39,7 @@ impl FileSelection {
         Ok(Self {
             include: list(request.include_globs.as_deref().unwrap_or_default(), "include_globs")?,
             exclude: list(excluded, "exclude_globs")?,
-            // What is left of such a glob may have no slash, but is still for one folder and not for every folder of this name.
+            // Without its leading folder such a glob may have no slash. It still means one folder, not every folder of this name.
             exclude_below: GlobList::of_paths(&below, "exclude_globs", !is_wire_02)?,
             types: types(request.file_type.as_ref(), "type")?,
             excluded_types: types(request.type_not.as_ref(), "type_not")?,

@@ -32,7 +32,7 @@ pub struct Nearest {
     pub from_line: u64,
     /// As in the file, without terminators. What is not UTF-8 is replaced, and a very long line is cut and ends with `…`.
     pub lines: Vec<String>,
-    /// What differs, in words.
+    /// Names the differences, for the error text.
     pub differs: String,
 }
 
